@@ -258,13 +258,12 @@ class Tally:
         text = scored_text(answer, opened=self._opened, cleaned=cleaned)
         thought = answer.reasoning or reasoning.split(answer.text, opened=self._opened)[0]
         empty = not text.strip()
-        self._counts.update(
-            answered=1,
-            empty=empty,
-            cut_off=answer.finish == "length" or (empty and bool(thought)),
-            reasoning=reasoning.is_in(text if self._thinking else answer.text),
-            apart=bool(answer.reasoning) and not self._thinking,
-        )
+        counts = self._counts
+        counts["answered"] += 1
+        counts["empty"] += empty
+        counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
+        counts["reasoning"] += reasoning.is_in(text if self._thinking else answer.text)
+        counts["apart"] += bool(answer.reasoning) and not self._thinking
         self._texts[hash(text)] += 1
         self._fingerprints.update(filter(None, [answer.system_fingerprint]))
         return text

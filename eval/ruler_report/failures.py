@@ -69,10 +69,10 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    asked, context = {*words_of(row.question)}, lower(row.context)
+    asked, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
 
     def repeats(part: str) -> bool:
-        phrase = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
+        phrase = re.sub(r"^\W*(?:[Aa]nswer:)?\W*|\W+$", "", part)
         return asked.issuperset(words_of(part)) or (len(phrase) >= _LONG and phrase in context)
 
     parts = re.split(r"(?<=[.!?\u3002\n])(?!\d)", text)
@@ -85,7 +85,8 @@ def _of_others(row: Row, task: Task, named: exact.Named) -> str:
     shown = {*words_of(row.context[:start].rsplit(":", 1)[-1])} & wrong
     if shown and 2 * len(shown) >= len(wrong | named.gold):
         return COPIED
-    context = lower(row.context)[start:]
+    # Values are in lower case in every context, which need not be converted.
+    context = row.context if isinstance(task.params, Niah) else lower(row.context)[start:]
     return CONTEXT if any(contains(context, word) for word in wrong) else ABSENT
 
 
@@ -108,7 +109,7 @@ def _of_rest(row: Row, task: Task, text: str, named: exact.Named) -> str:
             re.sub(r"\W", "", value) for value in _VALUE.findall(wording.LIST_NUMBER.sub("", text))
         }
         values -= {re.sub(r"\W", "", word) for word in words_of(row.question)}
-        context = lower(row.context).replace("-", "")
+        context = row.context.replace("-", "")
         if any(len(value) > _BEGUN + 1 and value in context for value in values):
             return CONTEXT
         found = task.params.value_type != "words" and bool(values)

@@ -148,7 +148,7 @@ def _score_row(one: ScoredRow, task: Task, bare: str | None) -> dict[str, Any]:
         "truncated": any(answer.finish == "length" for answer in records),
         "empty": not all(text.strip() for text in texts),
         "failure": next((found for found in kinds if found[0]), None),
-        "evidence": list(evidence_of(one.row, task, *pairs[0])),
+        "evidence": Counter(evidence_of(one.row, task, *pairs[0])),
         "samples": {"official": one.scores, "exact": exact, "f1": f1}[task.headline],
     }
 
@@ -169,12 +169,16 @@ def _config_result(
         if found := row.get("failure"):
             failures.setdefault(found[0], []).append(index)
     evidence = [row["evidence"] for row in table if row.get("evidence")]
-    counts = (
-        Counter(cell for pieces in evidence for cell, _ in pieces),
-        Counter(cell for pieces in evidence for cell, is_shown in pieces if is_shown),
-        Counter(cell for pieces in evidence for cell in dict(pieces)),
+    every, rows = Counter[tuple[int, bool]](), Counter[int]()
+    for pieces in evidence:
+        every.update(pieces)
+        rows.update({cell for cell, _ in pieces})
+    shown = [every[cell, True] for cell in range(BINS)]
+    depth = Depth(
+        pieces=tuple(every[cell, False] + shown[cell] for cell in range(BINS)),
+        shown=tuple(shown),
+        rows=tuple(rows[cell] for cell in range(BINS)),
     )
-    depth = Depth(*(tuple(count[cell] for cell in range(BINS)) for count in counts))
     samples = zip(*(row["samples"] for row in table if "samples" in row), strict=True)
     means = tuple(map(fmean, samples))
     return ConfigResult(
@@ -219,13 +223,17 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     line assigns). Documents are shown if the row scores, as are pieces without a gold answer (an
     earlier value, half of a needle); if it scores 1, all are.
     """
-    answer, start = answer.lower(), example_end(row, task)
+    start = example_end(row, task)
+    room = max(1, len(row.context) - start)
+    cells = [min(BINS - 1, max(0, first - start) * BINS // room) for first, _ in row.evidence]
+    if task.metric == "part" or score == 1:
+        yield from zip(cells, repeat(score > 0))
+        return
+    answer = answer.lower()
     named = {output.lower(): output.lower() in answer for output in row.outputs}
-    shown = {**named, "": score > 0}  # by piece; a common word is a whole piece
-    room, whole = max(1, len(row.context) - start), task.metric == "part" or score == 1
-    for first, last in row.evidence:
-        cell = min(BINS - 1, max(0, first - start) * BINS // room)
-        text = "" if whole else row.context[first:last].lower()
+    shown = dict(named)  # by piece; a common word is a whole piece
+    for cell, (first, last) in zip(cells, row.evidence, strict=True):
+        text = row.context[first:last].lower()
         if text not in shown:
             inside = [(text.find(output), output) for output in named if output in text]
             shown[text] = named[min(inside)[1]] if inside else score > 0
