@@ -227,14 +227,14 @@ def test_rows_with_another_text_are_not_this_projects_though_the_questions_are(
     path = ruler_builders.export(own, tool="jsonl", out=tmp_path / "out") / "vt_1024.jsonl"
     (found,) = ruler_builders.identify(path)
     assert (found.edition, found.tokenizer, found.same) == ("balanced", "mistral", 3)
-    assert "3 of 3 rows the same" in str(found)
+    assert "3 of the first 3 rows the same" in str(found)
     records = [json.loads(line) for line in path.read_text().splitlines()]
     for record in records:
         record["context"] = record["context"].replace("The grass is green. ", "Junk. ")
     write(path, records)
     (found,) = ruler_builders.identify(path)
     assert found.edition == "balanced" and found.same == 0
-    assert "questions and answers of 3 rows the same; text not compared" in str(found)
+    assert "questions and answers of the first 3 rows the same; text not compared" in str(found)
     identities = ruler_builders.identify(path, tokenizer="mistral")
     assert identities.exit_status == 1
     differs = "balanced with mistral: row 0: same answers, the prompt differs from character"
@@ -255,8 +255,8 @@ def test_a_row_that_was_edited_does_not_hide_what_made_the_others(
         records[0][column] = f"{text[:115]}#{text[116:]}"
         (found,) = ruler_builders.identify(write(tmp_path / "edited" / name, records))
         assert (found.edition, found.tokenizer, found.same) == (*by, 2)
-        said = "2 of 3 rows the same; row 0: same answers, the prompt differs from character 115"
-        assert str(found).endswith(said)
+        said = "row 0: same answers, the prompt differs from character 115"
+        assert str(found).endswith(f"2 of the first 3 rows the same; {said}")
 
 
 def test_rows_of_the_sources_that_the_environment_names_are_identified(

@@ -89,7 +89,7 @@ class Identity:
             return f"{name}: no known edition{prompts}; {self.nearest}"
         words = f", wonderwords {self.words}" if self.words else ""
         counted = f"tokenizer {self.tokenizer or 'unknown'}"
-        same = f"{self.same} of {self.rows} rows the same" if self.same else ""
+        same = f"{self.same} of the first {self.rows} rows the same" if self.same else ""
         found = "; ".join(filter(None, (same, self.nearest)))
         return f"{name}: {self.edition}, {counted}{words}{prompts}: {found}"
 
@@ -250,7 +250,7 @@ class _Bench:
             if tries[-1][1].same == len(rows):
                 break
         if not tries:
-            said = f"questions and answers of {asked} rows the same; text not compared"
+            said = f"questions and answers of the first {asked} rows the same; text not compared"
             untested = (*self._missing, COUNTS_OTHERWISE)
             return replace(found, edition=BALANCED, nearest=said, untested=untested)
         best = _best(tries)[0]

@@ -138,7 +138,7 @@ def _source(title: str, repo: str, files: Sequence[Path], layouts: Iterable[str]
         licence="unknown",
         attribution="unknown",
         pinned=False,
-        detail=f"layout {' and '.join(sorted(layouts))}, {len(files)} files",
+        detail=f"layout {' and '.join(sorted(layouts))}, {counted(len(files), 'file')}",
     )
 
 
