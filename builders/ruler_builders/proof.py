@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
@@ -194,14 +194,15 @@ def verify(
         RulerError: the manifest is damaged.
     """
     chosen = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
-    folder, where, release = Path(data), str(data), None
-    if revision or not folder.is_dir():
-        release = open_source(str(data), revision or None).release
-    if release is None:
-        manifest = _manifest(folder)
-    else:
-        manifest, where = release.manifest, f"{data} at {revision} (commit {release.commit})"
-        folder = release.fetch(manifest.select(*chosen), files=manifest.files)
+    folder, where = Path(data), str(data)
+    is_remote = bool(revision) or not folder.is_dir()
+    with _on_the_hub() if is_remote else nullcontext():
+        release = open_source(str(data), revision or None).release if is_remote else None
+        if release is None:
+            manifest = _manifest(folder)
+        else:
+            manifest, where = release.manifest, f"{data} at {revision} (commit {release.commit})"
+            folder = release.fetch(manifest.select(*chosen), files=manifest.files)
     names = manifest.select(*chosen)
     findings = [*_input_findings(manifest)]
     if findings:  # nothing else can be made sense of
@@ -260,6 +261,17 @@ def verify(
         with suppress(OSError, RulerError):  # without it, the next command proves it again
             write_file(_receipt(folder), f"{__version__}\n")
     return verdict
+
+
+@contextmanager
+def _on_the_hub() -> Iterator[None]:
+    """Give an error of the Hub's absence status 2: nothing was found wrong."""
+    from ruler_data.hub.retry import HubDown
+
+    try:
+        yield
+    except HubDown as error:
+        raise UsageError(*error.args) from error
 
 
 def _manifest(folder: Path) -> Manifest:

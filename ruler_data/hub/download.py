@@ -205,7 +205,7 @@ def commit_of(repo: str, revision: str) -> str:
                 raise moved(repo, revision, cached, str(info.sha))
             return str(info.sha)
     if cached is None:
-        raise RulerError(doing, f"{reason}, and the cache does not know which commit it is")
+        raise HubDown(doing, f"{reason}, and the cache does not know which commit it is")
     warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
     return cached
 
@@ -267,7 +267,7 @@ def _download(
     try:
         return Path(fetch(local_files_only=True))
     except LocalEntryNotFoundError as error:
-        raise RulerError(where, f"not in the Hub's cache, and {why}") from error
+        raise HubDown(where, f"not in the Hub's cache, and {why}") from error
 
 
 def fetch_files(
