@@ -105,11 +105,16 @@ NO_SCORE: list[tuple[Results, str]] = [
 def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, why: str) -> None:
     with pytest.raises(RulerError, match=why):
         entries(results, summarize(results), FULL, boards(), "https://hub/x")
+    text = every_eval_ever.record(results, summarize(results), None, "https://hub/datasets/o/p")
+    assert ("ruler/mean_4096" in text) == (results.run.data.repo is None)
 
 
 @pytest.mark.parametrize("at", ["2026-11-25T10:00:00+00:00", None])
 def test_a_record_keeps_to_the_schema_of_every_eval_ever(at: str | None) -> None:
     schema = json.loads((ROOT / "tests/golden/every_eval_ever.schema.json").read_text("utf-8"))
-    for results in (full(), full(engine="openai"), of_data(repo=None)):
+    for results in (full(), full(engine="python"), of_data(repo=None)):
         text = every_eval_ever.record(results, summarize(results), at, "https://hub/datasets/o/p")
         jsonschema.validate(json.loads(text), schema)
+        assert (
+            ("self_deployed" in text) == ("open_weights" in text) == (results.run.engine == "vllm")
+        )

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import ruler_report
 from ruler_data import Row
 from tests.commands import call_in, succeeded
 from tests.hub import Hub, Repo
@@ -67,7 +68,7 @@ def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]
     other = {"README.md", "results.json", "every_eval_ever.json"}
     assert set(held) == {*other, *(f"predictions/{c}.parquet" for c in FEW)}
     record = json.loads(held["every_eval_ever.json"])
-    assert record["schema_version"] == "0.3.0" and len(record["evaluation_results"]) == 3
+    assert record["schema_version"] == "0.3.0" and len(record["evaluation_results"]) == 2
     assert json.loads(held["results.json"])["run"]["model"] == "org/model-7b"
     card = held["README.md"].decode()
     front = yaml.safe_load(card.split("---\n")[1])
@@ -146,7 +147,7 @@ def test_entries_join_what_a_model_s_repo_holds(publisher: Publisher, hub: Hub, 
     assert len(hub.repos[model].log()) == 3
 
 
-def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_lower_bound(
+def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bounds(
     sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
 ) -> None:
     def say(_: str, row: Row) -> str | None:
@@ -159,11 +160,13 @@ def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_lo
     succeeded(publish(folder, *data, "--repo", repo))
     files = contents(hub, repo, "main")
     record = json.loads(files["every_eval_ever.json"])
-    scores = [one["score_details"]["score"] for one in record["evaluation_results"]]
-    assert scores == [pytest.approx(200 / 3, abs=1e-3)] * 3
-    card = files["README.md"].decode()
-    assert "incomplete: 8 of 12 rows scored; the others count as wrong\n" in card
-    assert r"| 66.7 \[" in card and r"| 100.0 \[" not in card
+    for one in record["evaluation_results"]:
+        bounds = one["score_details"]["uncertainty"]["confidence_interval"]
+        assert one["score_details"]["score"] == bounds["upper"] == 100 > 200 / 3 > bounds["lower"]
+        assert "incomplete: 8 of 12" in one["generation_config"]["additional_details"]["notes"]
+    card, headline = files["README.md"].decode(), ruler_report.report([folder], tmp_path / "out")
+    assert "incomplete: 8 of 12 rows scored; the others count as wrong in one end of" in card
+    assert all(table.markdown() in card for table in headline.tables if table.name == "headline")
 
 
 def test_answers_that_came_in_after_the_score_are_scored_first(

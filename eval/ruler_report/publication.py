@@ -5,14 +5,12 @@ The model's page gets entries (https://huggingface.co/docs/hub/eval-results), `.
 in the model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and
 edition: `ruler_131072_completion_balanced` for a length, `ruler_completion_balanced` for the mean
 over all lengths. Values are means over all 13 tasks, 0 to 100.
-
-Published means count rows without an answer, which `score --partial` accepts, as wrong.
 """
 
 import io
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +22,6 @@ from ruler_data.errors import RulerError
 from ruler_data.hub.download import open_release
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
-from ruler_data.tasks import TASKS
 from ruler_data.templates import template
 from ruler_eval.run_dir import RunFolder
 from ruler_report import every_eval_ever
@@ -32,8 +29,8 @@ from ruler_report.derive import derive
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
-from ruler_report.results_file import FILENAME, ConfigResult, Results, to_json
-from ruler_report.stats.summary import Summary, summarize
+from ruler_report.results_file import FILENAME, Results, to_json
+from ruler_report.stats.summary import Summary, summarize, why_no_score
 from ruler_report.table import Shown
 
 #: The Hub, unless HF_ENDPOINT names another.
@@ -85,32 +82,18 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
         if wrong:
             msg = f"{quote(str(run))}: {why}"
             raise RulerError(msg)
-    published = counted_wrong(results)
-    summary = summarize(published)
+    summary = summarize(results)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
-    files["README.md"] = results_card(published, repo).encode()
+    files["README.md"] = results_card(results, repo).encode()
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     first = next(RunFolder(run).starts(), {})  # results.json has its digest
-    record = every_eval_ever.record(published, summary, first.get("at"), source)
+    record = every_eval_ever.record(results, summary, first.get("at"), source)
     files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
     text = to_yaml(entries(results, summary, *_leaderboards(results), source))
     return Bundle(files, text, file_name(results))
-
-
-def counted_wrong(results: Results) -> Results:
-    """Return results in which a row without an answer scores 0: the lower bound of the means."""
-
-    def filled(config: ConfigResult) -> ConfigResult:
-        columns = (config.scores, config.exact, config.f1)
-        scores, exact, f1 = (tuple(score or 0.0 for score in column) for column in columns)
-        return replace(config, scores=scores, exact=exact, f1=f1)
-
-    return replace(
-        results, configs={name: filled(config) for name, config in results.configs.items()}
-    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,19 +223,14 @@ def entries(
     if {parse_config(name)[1] for name in configs} == {*summary.overall} and summary.averages:
         values = {f"ruler_{kind}": summary.averages["avg"], **values}
     values = {board: figure for board, figure in values.items() if board in boards}
-    for wrong, why in (
-        (data.repo is None, "its rows are of a folder, and a leaderboard needs a Hub repo"),
-        (data.sample, "its rows are of the sample corpus"),
-        (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
-        (run.no_context, "it was run without context"),
-        (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
-        ({*summary.tasks} != {*TASKS}, "it does not have exactly the 13 tasks"),
-        (not summary.overall, "it has no length with all 13 tasks"),
-        (not values, f"{EVAL} of {data.repo} has no leaderboard for {kind}"),
-    ):
-        if wrong:
-            msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
-            raise RulerError(msg)
+    wrong = (
+        data.repo is None and "its rows are of a folder, and a leaderboard needs a Hub repo",
+        why_no_score(results, summary),
+        not values and f"{EVAL} of {data.repo} has no leaderboard for {kind}",
+    )
+    for why in filter(None, wrong):
+        msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
+        raise RulerError(msg)
     version = run.engine_info.get("version")
     engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
     how = (

@@ -146,7 +146,10 @@ def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
             for run in runs
             if run.summary.group == group and what in run.summary.effective
         ]
-        means = [(run, {n: mean for n, mean in by.items() if mean.scored}) for run, by in columns]
+        means = [
+            (run, {n: mean for n, mean in by.items() if mean.scored == mean.asked})
+            for run, by in columns
+        ]
         if shown := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
             yield _beside(group, what, number, shown)
 

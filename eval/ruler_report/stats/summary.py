@@ -235,7 +235,7 @@ class RunScores(ScoreStack):
     def __init__(self, results: Results) -> None:
         """Take the scores of a run."""
         super().__init__([results])
-        self.run = self.configs[0]
+        self.run, self.suite = self.configs[0], results.run.data.suite
         category_of = {task: config.category for (task, _), config in self.run.items()}
         self.category_of = {task: category_of[task] for task in self.tasks}
 
@@ -262,6 +262,12 @@ class RunScores(ScoreStack):
         lengths = {name: tuple(self.by_length(tasks)) for name, tasks in names.items()}
         means = {name: self.mean((names[name],), some) for name, some in lengths.items() if some}
         return {name: mean for name, mean in means.items() if mean}
+
+    def of_ruler(self, threshold: float) -> EffectiveLength | None:
+        """Return the effective length of the 13 tasks; None for other tasks or suites."""
+        is_ruler = self.suite == RULER and {*self.tasks} == {*TASKS}
+        whole = is_ruler and self.by_length(self.tasks)
+        return self.effective(self.tasks, threshold) if whole else None
 
     def effective(
         self, tasks: Sequence[str], threshold: float, *, own: bool = False
@@ -328,7 +334,7 @@ def summarize(results: Results) -> Summary:
         by_category=table.over_lengths(categories),
         mean=table.over_lengths({OVERALL: tasks}).get(OVERALL),
         averages=averages,
-        effective=dict(_effective_lengths(table, group, results.run.data.suite, overall)),
+        effective=dict(_effective_lengths(table, group, overall)),
         error=stated_error(results),
         studies=studies_of(table.run),
         spreads=tuple(spreads_of(table.run)),
@@ -364,6 +370,20 @@ def stated_error(results: Results) -> float | None:
     return suite.error if whole and tasks == TASKS.keys() else None
 
 
+def why_no_score(results: Results, summary: Summary) -> str:
+    """Return why the means of a run are no scores of RULER; empty if they are."""
+    run, data = results.run, results.run.data
+    reasons = {
+        "its rows are of the sample corpus": data.sample,
+        f"its suite is {data.suite}, not {RULER}": data.suite != RULER,
+        "it was run without context": run.no_context,
+        f"{results.scored:,} of {results.rows:,} rows are scored": results.scored < results.rows,
+        "it does not have exactly the 13 tasks": {*summary.tasks} != {*TASKS},
+        "it has no length with all 13 tasks": not summary.overall,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
+
+
 def _completed(config: ConfigResult) -> list[float | None]:
     """Return the scores of a config, with None also for truncated answers."""
     cut = set(config.truncated)
@@ -380,19 +400,19 @@ def _means(table: RunScores, scores: Callable[[ConfigResult], Iterable[float | N
 
 
 def _effective_lengths(
-    table: RunScores, group: str, suite: str, means: Mapping[int, Estimate]
+    table: RunScores, group: str, means: Mapping[int, Estimate]
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group]
-    if suite == RULER and set(table.tasks) == set(TASKS) and means:
-        yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
+    if reach := table.of_ruler(thresholds[OVERALL]):
+        yield OVERALL, reach
     if len(means) > 1 and means[min(means)].known:
         threshold = OWN_SHARE * means[min(means)].value
         yield OWN, table.effective(table.tasks, threshold, own=True)
     for category in CATEGORIES:
         tasks = table.of_category(category)
         paper = {task.name for task in TASKS.values() if task.category == category}
-        if suite == RULER and set(tasks) == paper and table.by_length(tasks):
+        if table.suite == RULER and set(tasks) == paper and table.by_length(tasks):
             yield category, table.effective(tasks, thresholds[category])
 
 
