@@ -16,6 +16,7 @@ from ruler_data.names import parse_config
 from ruler_eval.engines import Request
 from ruler_eval.sequential import order_of
 from ruler_report.derive import derive
+from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import evaluate, keys
@@ -96,6 +97,11 @@ def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -
     assert line in derive(out).notes  # nothing is scored yet
     assert line in ruler_report.results(out, partial=True).results.notes
     assert derive(out).notes.count(line) == 1
+    page, files = ruler_report.report([out], tmp_path / "page"), compose(out, "org/p").files
+    (verdict,) = (said for said in page.verdict if "effective length" in said.lower())
+    assert verdict.endswith(f": {line}.")
+    for published in (files["README.md"], files["every_eval_ever.json"]):
+        assert line in published.decode()
     bounds = {length: one["bounds"] for length, one in found.decision["lengths"].items()}
     assert bounds["1024"][1] < 85.6 <= bounds["512"][0]  # those that the verdict is read from
     starts, (journal,) = out / "starts.jsonl", out.glob("answers-*")

@@ -277,10 +277,13 @@ def _against(
 
 
 def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
-    """Yield the effective lengths of the runs."""
+    """Yield the effective lengths of the runs, decided or measured."""
     reached: dict[str, list[str]] = {}
     for run in runs:
-        if text := run.summary.headline_reach:
+        notes = (note for note in run.results.notes if note.startswith("effective length"))
+        if found := next(notes, ""):
+            yield f"{run.label}: {visible(found)}."
+        elif text := run.summary.headline_reach:
             if declared := run.results.window[0]:
                 text += f" of {format_length(declared)} declared"
             reached.setdefault(text, []).append(run.label)
@@ -294,20 +297,23 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _notes(runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison]) -> Iterator[str]:
-    """Yield each note once, with the runs that it is about."""
+    """Return what to know of the runs, and of how they were compared."""
     base = runs[0].label
-    about: dict[str, list[str]] = {}
-    for run in runs:
-        for note in notes_of(run.results):
-            about.setdefault(note, []).append(run.label)
+    found = [(run.label, note) for run in runs for note in notes_of(run.results)]
     for label, comparison in comparisons.items():
-        notes = [f"compared with {base} although {why}" for why in comparison.warnings]
+        found += [(label, f"compared with {base} although {why}") for why in comparison.warnings]
         if comparison.basis != "paired: the same rows":
-            notes.append(f"compared with {base}, {comparison.basis}")
-        for note in notes:
-            about.setdefault(note, []).append(label)
+            found.append((label, f"compared with {base}, {comparison.basis}"))
+    return attributed(found, len(runs))
+
+
+def attributed(found: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
+    """Yield each note once, after the runs that it is about; `found` are labels with notes."""
+    about: dict[str, list[str]] = {}
+    for label, note in found:
+        about.setdefault(note, []).append(label)
     for note, names in about.items():
-        whose = "all runs" if len(names) == len(runs) > 2 else _listed(names)
+        whose = "all runs" if len(names) == runs > 2 else _listed(names)
         yield f"{whose}: {note}"
 
 
