@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data import RulerError, UsageError
+from ruler_data import TASKS, RulerError, UsageError
 from ruler_report import leaderboard
 from ruler_report.board import build
+from ruler_report.pages.report import notes_of
 from ruler_report.results_file import Results, write_results
 from ruler_report.stats.effective_length import effective_length
 from tests.hub import Hub, Repo
@@ -23,13 +24,12 @@ from tests.test_report_browser import CHROMIUM, browse
 NAMES = ("alpha-7B", "beta-13b", "gamma-500M", "</script><script>alert(1)</script>")
 #: The second and the third run flip the same coins.
 RATES, COINS = (0.95, 0.6, 0.6, 0.2), (0, 1, 1, 3)
-TASKS = ("vt", "cwe", "niah_single_1")
 
 
 def run_of(place: int, rows: int = 150, **changes: object) -> Results:
     scores = {
         f"{task}_{length}": coin(
-            f"{place}{task}{length}", RATES[place] - 0.1 * (length > 4096), rows
+            f"{COINS[place]}{task}{length}", RATES[place] - 0.1 * (length > 4096), rows
         )
         for task in TASKS
         for length in (4096, 8192)
@@ -75,7 +75,7 @@ def test_a_page_sorts_by_what_decides_and_a_length_that_is_not_known_is_blank(
         rows = {row[0]: row for row in shown(tmp_path / "out", state)}
         assert [*rows][:2] == ["whole", "holes"]
         assert rows["holes"][3].startswith("100.0") and not rows["whole"][3].startswith("100.0")
-        assert [rows[name][4] for name in names] == ["none", "none", "", "none"]
+        assert [rows[name][4] for name in names] == ["none (none, 4K or ≥8K)", "none", "", "none"]
 
 
 def test_weights_and_threshold_are_the_users() -> None:
@@ -96,6 +96,30 @@ def test_weights_and_thresholds_that_are_none_are_refused(weights: str, tmp_path
         with pytest.raises(UsageError, match="threshold"):
             leaderboard(RUNS, tmp_path / "out", threshold=threshold)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_board_says_of_a_run_what_its_report_says() -> None:
+    whole = RUNS[0]
+    short = {name: one for name, one in whole.configs.items() if name.endswith("_4096")}
+    one = {name: whole.configs[name] for name in ("vt_4096", "vt_8192")}
+    runs = [
+        replace(whole, configs=short, name="short"),
+        replace(whole, configs=one, name="one task"),
+        with_data(replace(whole, name="small"), suite="mini"),
+    ]
+    board = build(runs, {}, 94.0)
+    for run in runs:
+        assert {f"{run.name}: {note}" for note in notes_of(run)} <= {*board.notes}
+    assert "one task: 1 of 13 tasks; means over tasks are not RULER averages" in board.notes
+    assert board.suite == "mini, ruler"
+    reach = {entry.model: (entry.effective, entry.reach) for entry in board.entries}
+    assert reach == {
+        "short": (4096, "≥4K (none or ≥4K)"),
+        "one task": (None, ""),
+        "small": (None, ""),
+    }
+    without = replace(run_of(0, no_context=True), name="great")
+    assert build([without], {}, None).entries[0].model == "great without context"
 
 
 def with_data(results: Results, **changes: object) -> Results:

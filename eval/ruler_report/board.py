@@ -2,7 +2,7 @@
 
 The page sorts and filters by length, task, category and size of the model, without a server. Ranks
 have intervals (`stats/ranking.py`). Runs that cannot be compared are refused: other protocols,
-editions, suites or MAJOR versions. Size is read from the name of the model (`7B`, `8x22B`).
+editions or MAJOR versions. Size is read from the name of the model (`7B`, `8x22B`).
 """
 
 import json
@@ -20,12 +20,13 @@ from ruler_data.names import check_repo, counted, parse_length, quote
 from ruler_report.derive import derive_named, folder_of
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
+from ruler_report.pages.report import attributed, notes_of
 from ruler_report.results_file import FILENAME, Results, Run, read_results
-from ruler_report.stats.comparison import caveats, check_comparable, labels_of
-from ruler_report.stats.effective_length import OVERALL, THRESHOLDS, effective_length
+from ruler_report.stats.comparison import check_comparable, labels_of
+from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.pairs import pairs_of
 from ruler_report.stats.scores import ScoreStack
-from ruler_report.stats.summary import CATEGORIES, group_of
+from ruler_report.stats.summary import CATEGORIES, RunScores, group_of
 from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
@@ -45,7 +46,8 @@ class Entry:
         rows: that have a score.
         validity: what the scores rest on, in one line.
         window: tokens that the model declares to reach; None where not known.
-        effective: the longest length at which the mean over all tasks reaches the threshold.
+        effective: the longest length at which the mean over the 13 tasks reaches the threshold.
+        reach: the same as text, with what else is not excluded; empty for other tasks or suites.
         scores: by view (`all`, a category or a task) and length (`all` is the weighted mean).
         claimed: whether only its `results.json` is known.
     """
@@ -56,6 +58,7 @@ class Entry:
     rows: int
     asked: int
     effective: int | None
+    reach: str
     scores: Cells
     validity: str = ""
     window: int | None = None
@@ -67,7 +70,8 @@ class Board(Shown):
     """A leaderboard; it prints as its file and the number of runs.
 
     Attributes:
-        protocol: of all runs; `edition` and `suite` likewise.
+        protocol: of all runs; `edition` likewise.
+        suite: of each run, sorted.
         lengths: in tokens.
         weights: of the lengths in their mean; they add up to 1.
         threshold: of the effective length, in percent.
@@ -202,6 +206,8 @@ def build(
                 cell = (value, low, high, *(rank or (0, 0)), round(least, 4))
                 found.setdefault(view, {})[key] = cell
     labels = labels_of(results)
+    tables = [RunScores(one) for one in results]
+    reached = [table.of_ruler(threshold) for table in tables]
     entries = [
         Entry(
             model=label,
@@ -209,27 +215,28 @@ def build(
             tokenizer=visible(one.run.data.tokenizer),
             rows=one.scored,
             asked=one.rows,
-            effective=effective_length(
-                {int(n): cell[-1] for n, cell in found.get(ALL, {}).items() if n != ALL}, threshold
-            ),
+            effective=reach.length if reach else None,
+            reach=reach.format_with_possible(table.lengths[-1]) if reach else "",
             scores=found,
             validity=one.validity_line,
             window=one.window[0],
             claimed=bool(one.claimed),
         )
-        for label, one, found in zip(labels, results, scores, strict=True)
+        for label, one, table, reach, found in zip(
+            labels, results, tables, reached, scores, strict=True
+        )
     ]
     entries.sort(key=_order)
     return Board(
         protocol=run.protocol,
         edition=visible(run.data.edition),
-        suite=visible(run.data.suite),
+        suite=", ".join(sorted({visible(one.run.data.suite) for one in results})),
         lengths=lengths,
         weights=shares,
         threshold=threshold,
         tasks=tasks,
         entries=tuple(entries),
-        notes=tuple(_notes(entries, labels, results, claimed=claimed)),
+        notes=tuple(attributed(_notes(entries, labels, results, claimed=claimed), len(entries))),
     )
 
 
@@ -241,20 +248,16 @@ def _order(entry: Entry) -> tuple[bool, float]:
 
 def _notes(
     entries: Sequence[Entry], labels: Sequence[str], results: Sequence[Results], *, claimed: bool
-) -> Iterator[str]:
-    for entry in entries:
-        if entry.rows < entry.asked:
-            yield f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
+) -> Iterator[tuple[str, str]]:
+    """Yield labels with what to know of their runs."""
     for entry in entries:
         if entry.claimed:
             how = "ranked nevertheless, by --claimed" if claimed else "--claimed ranks it"
-            yield f"{entry.model}: only its results.json is known; {how}"
+            yield entry.model, f"only its results.json is known; {how}"
         elif ALL not in entry.scores.get(ALL, {}):
-            yield f"{entry.model}: lacks tasks or lengths of others; no overall rank"
+            yield entry.model, "lacks tasks or lengths of others; no overall rank"
     for label, one in zip(labels, results, strict=True):
-        yield from (f"{label}: {caveat}" for caveat in caveats(one.run))
-    if any(one.run.data.sample for one in results):
-        yield "rows of the small sample corpus; not comparable with RULER scores"
+        yield from ((label, note) for note in notes_of(one))
 
 
 def size_of(model: str) -> float | None:

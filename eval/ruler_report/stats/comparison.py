@@ -256,7 +256,7 @@ def labels_of(runs: Sequence[Results]) -> list[str]:
     labels: list[str] = []
     for run in runs:
         name = visible(run.name or run.run.model)[:80]
-        name += " without context" * (run.run.no_context and not run.name)
+        name += " without context" * run.run.no_context
         mark = " [claimed]" * bool(run.claimed)
         names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
         labels.append(next(label for label in names if label not in labels))

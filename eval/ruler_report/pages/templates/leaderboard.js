@@ -49,12 +49,14 @@ function row(entry) {
   const cell = state.length === "all" && own ? weighted(cells) : cells[state.length];
   const all = entry.scores.all || {};
   const known = board.lengths.filter((n) => all[n]);
-  let effective = known.length ? 0 : null;
-  for (const n of known) if (all[n][5] >= Number(state.threshold)) effective = n;
+  let effective = entry.reach ? 0 : null;
+  if (entry.reach) for (const n of known) if (all[n][5] >= Number(state.threshold)) effective = n;
+  let reach = entry.reach;
+  if (reach && state.threshold !== start.threshold) reach = effective ? (effective === known.at(-1) ? "\u2265" : "") + short(effective) : "none";
   const by = { model: entry.model, size: entry.size, score: cell ? cell[5] : null, effective, window: entry.window };
   for (const n of board.lengths) by[n] = cells[n] ? cells[n][5] : null;
   by.rank = cell ? cell[3] || null : null;
-  return { entry, cells, cell, by };
+  return { entry, cells, cell, by, reach };
 }
 
 function add(parent, tag, text) {
@@ -80,6 +82,7 @@ function draw() {
     if (state.sort === key) th.setAttribute("aria-sort", state.up ? "ascending" : "descending");
     const button = add(th, "button", text + (state.sort === key ? (state.up ? " \u25b2" : " \u25bc") : ""));
     button.type = "button";
+    if (key === "score" || key in board.weights) button.title = "sorts by the mean in which unanswered rows are wrong";
     button.addEventListener("click", () => {
       const up = state.sort === key ? !state.up : key === "model" || key === "rank";
       state = { ...state, sort: key, up: up ? "1" : "" };
@@ -99,15 +102,14 @@ function draw() {
     return way * (typeof x === "string" ? x.localeCompare(y) : x - y);
   });
   el("body").replaceChildren();
-  for (const { entry, cells, cell, by } of rows) {
+  for (const { entry, cells, cell, reach } of rows) {
     const tr = add(el("body"), "tr", "");
     const head = add(tr, "th", entry.model);
     Object.assign(head, { scope: "row", title: entry.validity });
     add(tr, "td", cell && cell[3] ? (cell[3] === cell[4] ? cell[3] : cell[3] + "-" + cell[4]) : "");
     add(tr, "td", entry.size === null ? "" : entry.size);
     number(tr, cell);
-    const longest = board.lengths[board.lengths.length - 1];
-    add(tr, "td", by.effective ? (by.effective === longest ? "\u2265" : "") + short(by.effective) : by.effective === 0 ? "none" : "");
+    add(tr, "td", reach);
     add(tr, "td", entry.window ? short(entry.window) : "");
     for (const n of board.lengths) number(tr, cells[n]);
   }
