@@ -58,6 +58,9 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
 def named_in(row: Row, task: Task, answer: str) -> Named | None:
     """Return what an answer names; None for families whose answers are free words (qa)."""
     text, gold = plain(answer), {output.lower() for output in row.outputs}
+    said = reasoning.split(answer)[1]
+    if any(output in said.lower() and output not in text.lower() for output in gold):
+        text = said  # a gold answer was taken for structure: {"QZKRA": "yes"}
     found: Iterable[str]
     match task.params:
         case Niah() as params:
@@ -162,6 +165,7 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
+    heads: list[str] = []  # what labels and sentences begin with
     for words, label, counted in segments(_NOTE.sub(without_notes, text)):
         known = [
             word.lower()
@@ -173,12 +177,14 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         listed.update(known)
         yield from (word for word in known if not is_listed or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
+            telling = [word for word in map(str.lower, words) if word not in SPEECH | asked]
+            heads += [word for word in telling[:1] if word in known]
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
         several = not is_name and not is_listed
         alone = all(map(may_be, words)) and (several or (len(words) == 1 and not counted))
         runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - asked)]
-    for run in runs:
+    for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
         if len(run) > 1 or not listed.isdisjoint(run):
             yield from filter(str.isascii, run)
 

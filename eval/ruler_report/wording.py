@@ -46,12 +46,12 @@ def lower(context: str) -> str:
 #: Scripts that put no space between words: kana, Han, Hangul, Thai.
 _UNSPACED = r"[\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
 _MARKS = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-") | {0x2018: "'", 0x2019: "'"}
-_RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
+_RULE = r"[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?"
 #: What is no text of an answer, and what stands in its place, in this order.
 _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
-    (rf"(?m)^.*\|.*\n(?={_RULE}$)|^{_RULE}$", "\n"),  # the head of a table, and rules
+    (rf"(?m)^[^|\n]*\|.*\n(?={_RULE}$)|^{_RULE}$", "\n"),  # the head of a table, and rules
     (r'"[^"\n]{0,60}"[ \t]*:(?=\s*(?:["\[{](?!\d)|null))', "\n"),  # keys of JSON
-    (r"(?m)^[ \t]*```\w*", "\n"),
+    (r"(?m)^[ \t]*```(?:\w*(?=[ \t]*(?:$|[\[{])))?", "\n"),
     (r"(?m)^#+ (.*)$", r"\1:"),
     (r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\\(?:begin|end)\{\w+\}|\\item\b", "\n"),
     (r"\{,\}", ","),
