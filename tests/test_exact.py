@@ -82,6 +82,10 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("number", "The special magic number for dull-moon is: 1234567.", 1, 1),
     ("number", "**1234567**", 1, 1),
     ("number", "\\boxed{1234567}", 1, 1),
+    ("number", "```1234567```", 1, 1),
+    ("number", "```json\n1234567\n```", 1, 1),
+    ("number", "| 1234567 |\n|---|", 1, 1),
+    ("number", "| 7654321 |\n|---|\n| 1234567 |", 1, 1),
     ("number", "1234567, 7654321", 0, 2 / 3),
     ("number", "1234567 or 5555555", 0, 2 / 3),
     ("number", "7654321, 5555555, 1234567, 6666666", 0, 2 / 5),
@@ -108,6 +112,7 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("uuid", f"{U1}\n{U2}", 0, 2 / 3),
     ("uuid", f"{U1}, {U2[:20]}", 1, 1),
     ("uuid", U1[:-1], 0, 0),
+    ("uuid", f"<{U1}>", 1, 1),
     ("there", "1234567", 1, 1),
     ("there", "1234567, or none", 0, 2 / 3),
     ("there", "none, or 1234567", 0, 2 / 3),
@@ -124,6 +129,9 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("vt", "QZKRA, PLMEW, ABCDE", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, COM", 0, 4 / 5),  # a name of the example
     ("vt", "UVWXY, COM", 0, 0),
+    ("vt", "<QZKRA, PLMEW>", 1, 1),
+    ("vt", "\\QZKRA\n\\PLMEW", 1, 1),
+    ("vt", "```QZKRA PLMEW```", 1, 1),
     ("cwe", "1. kettle 2. lantern", 1, 1),
     ("cwe", "kettle lantern", 1, 1),
     ("cwe", "The top words that appear most often in the list are kettle and lantern.", 1, 1),
@@ -135,12 +143,22 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("cwe", "kettle lantern wise", 0, 4 / 5),
     ("cwe", "1. kettle 2. lantern 3. wi", 1, 1),
     ("cwe", "kettle: 30, lantern: 28", 1, 1),
+    ("cwe", "```kettle lantern```", 1, 1),
+    ("cwe", '```json ["kettle", "lantern"]```', 1, 1),
+    ("cwe", "1. kettle: appears 30 times\n2. lantern: appears 28 times\nWord: count", 1, 1),
+    ("cwe", "1. kettle: appears 30 times\n2. lantern: appears 28 times\n3. wise: rare", 0, 4 / 5),
+    ("cwe", "kettle:\nlantern:\nwise:\ntop:", 0, 4 / 6),
+    ("cwe", "kettle! lantern! wise!", 0, 4 / 5),
+    ("cwe", "Wise! kettle, lantern", 1, 1),
+    ("cwe", "1. kettle is said often\n2. lantern is said often\n3. top is rarely said", 0, 4 / 5),
     ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 7),
     ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
     ("fwe", "qwerty, asdfgh", 1, 1),
     ("fwe", "....qwerty.... asdfgh", 1, 1),
     ("fwe", "qwerty, asdfgh (approximately)", 1, 1),
     ("fwe", "qwerty (first), asdfgh (second); excluding the dots", 1, 1),
+    ("fwe", '{"qwerty": "many", "asdfgh": "many"}', 1, 1),
+    ("fwe", "|qwerty|asdfgh|\n|---|---|", 1, 1),
     ("fwe", "qwerty asdfgh zxcvbn", 0, 4 / 5),
     ("fwe", "qwerty and asdfgh, while zxcvbn comes next", 0, 4 / 5),
     ("fwe", "qwerty asdfgh uio", 1, 1),
@@ -398,8 +416,10 @@ def test_names_and_numbers_are_known_in_other_spellings(gold: str, said: str) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["x" + "\n" * 20_000 + "x", ". " * 10_000, "let me " + " " * 20_000]
-)
+    "text",
+    ["x" + "\n" * 20_000 + "x", ". " * 10_000, "let me " + " " * 20_000,
+     "x\n" + " " * 100_000 + "!", "|" * 100_000, "1" * 100_000],
+)  # fmt: skip
 @pytest.mark.parametrize("task", ["niah_single_1", "cwe", "qa_1"])
 def test_an_endless_answer_is_read_in_little_time(task: str, text: str) -> None:
     start = process_time()

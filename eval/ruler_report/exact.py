@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from ruler_data import reasoning
@@ -165,8 +165,9 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
-    heads: list[str] = []  # what labels and sentences begin with
-    for words, label, counted in segments(_NOTE.sub(without_notes, text)):
+    heads: list[str] = []  # labels of one word, and what sentences of a numbered list tell of
+    every = segments(_NOTE.sub(without_notes, text))
+    for (before, _, number), (words, label, counted) in pairwise([([], False, False), *every]):
         known = [
             word.lower()
             for word in words
@@ -178,7 +179,8 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         yield from (word for word in known if not is_listed or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
             telling = [word for word in map(str.lower, words) if word not in SPEECH | asked]
-            heads += [word for word in telling[:1] if word in known]
+            if len(words) == 1 or (number and not before):
+                heads += {*telling[:1]}.intersection(known)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
         several = not is_name and not is_listed

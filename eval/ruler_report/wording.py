@@ -168,7 +168,7 @@ for _list in (WORDING["numbers"], WORDING["ordinals"]):
     _NUMBERS |= {word: number for number, word in enumerate(_list.split())}
 _HAN = "\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d"
 _POWER = re.compile(
-    r"(?i)(\d+[.,]\d+)(?: (million|billion)|(?:e| ?[x\u00d7]? ?10 ?\^) ?\+?(\d+))\b"
+    r"(?i)(?<!\d)(\d+[.,]\d+)(?: (million|billion)|(?:e| ?[x\u00d7]? ?10 ?\^) ?\+?(\d+))\b"
 )
 _ROMAN = {word: str(number) for number, word in enumerate(WORDING["roman"].split(), 2)}
 _AND = rf"(?:(?:[ -]| and |(?<=nd|on), ){any_of(*_NUMBERS, *_SCALES)})"
