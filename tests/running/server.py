@@ -46,6 +46,7 @@ class FakeServer:
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
         self.refuses: set[str] = set()  # fields
         self.denies = False
+        self.is_busy: Callable[[Body], bool] = lambda body: False  # for a probe
         self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.answered = 0  # of those seen
@@ -107,6 +108,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 reason = f"Unrecognized request argument supplied: {min(refused)} of {[*body]}"
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
             if 16 in (body.get("max_tokens"), body.get("max_completion_tokens")):
+                if server.is_busy(body):
+                    return self._send(503, {}, b"busy")
                 with server.lock:
                     server.probes.append(body)
                 return self._send(200, {}, json.dumps(_reply("It was", body, server)).encode())

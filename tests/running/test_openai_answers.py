@@ -108,6 +108,24 @@ def test_a_reply_that_names_all_fields_costs_only_the_one_that_is_refused(
     assert "min_tokens" not in json.loads((tmp_path / "run.json").read_text())["sampling"]
 
 
+def test_a_server_that_is_busy_while_it_is_asked_what_it_takes_refuses_no_field(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    sampled = ("--rows", 1, "--samples", 2, "--temperature", 0.6, "--option", "patience=1")
+    with FakeServer(golden) as server:
+        server.refuses = {"min_tokens"}
+        command = (
+            "run", "--data", frozen, "--model", "m", "--base-url", server.url, "--configs",
+            "vt_2048", "--out", tmp_path / "run", *sampled,
+        )  # fmt: skip
+        server.is_busy = lambda body: "seed" in body
+        done = evaluate(*command)
+        assert "status 503: 'busy'" in refusal(done, 1) and "refuses seed" not in done.stderr
+        server.is_busy = lambda body: False
+        assert evaluate(*command).returncode == 0
+    assert len({body["seed"] for body in server.seen}) == 2
+
+
 def test_each_sample_is_asked_once_with_its_own_seed(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:

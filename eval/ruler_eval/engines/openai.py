@@ -189,7 +189,8 @@ class Client:
         """Return the reply to a short prompt, or why it was refused.
 
         Raises:
-            RulerError: there is no reply within the patience, or the server refuses any request.
+            RulerError: there is no reply within the patience, or the server refuses any request or
+                is busy.
         """
         body = self._body(Request("", row, ids, PROBE_TOKENS))
         body |= {"temperature": 0.0} if "temperature" in self.fields else {}
@@ -200,7 +201,8 @@ class Client:
                 reason = f"{error}, to a prompt of {len(ids)} tokens"
                 remedy = "start it again, or wait longer (--option patience)"
                 raise RulerError(self.name, f"{reason}; {remedy}") from error
-            if error.status in REFUSED:
+            is_busy = error.temporary and not any(name in error.reply for name in OPTIONAL)
+            if is_busy or error.status in REFUSED:
                 raise RulerError(self.name, error) from error
             return error
 
@@ -257,6 +259,8 @@ class Client:
         if read is None:
             self._warn_once(f"{self.name}: does not report how many tokens of a prompt it read")
         cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+        if not (type(cached) is type(read) is int and 0 <= cached <= read):
+            cached = None
         share = int(self.options.tolerance * len(request.ids))
         return request.answered(
             text,
@@ -265,9 +269,7 @@ class Client:
             seconds,
             slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
-            cached_tokens=cached
-            if type(cached) is type(read) is int and 0 <= cached <= read
-            else None,
+            cached_tokens=cached,
             reasoning=reasoning,
             model=_text(reply.get("model")),
             system_fingerprint=_text(reply.get("system_fingerprint")),
