@@ -253,7 +253,7 @@ def repeat(
 
     Raises:
         UsageError: the folder holds no run, or no answers.
-        RulerError: rows or model are not those of the run any more.
+        RulerError: rows, model or function are not those of the run any more.
     """
     from ruler_eval import repetition
 

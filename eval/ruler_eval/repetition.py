@@ -175,8 +175,8 @@ def repeat(
     given = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
     arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **given}
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
-    rows_and_model = job.data.info.digests, job.model.revision, job.engine.info.get("source")
-    if rows_and_model != (info.data.digests, info.model_revision, info.engine_info.get("source")):
+    asked = _asked(job.info, job.config.options), _asked(info, job.config.options)
+    if asked[0] != asked[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")
     drawn = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     chosen = sorted(requests(job, drawn), key=lambda one: _hash(one.key))
@@ -200,6 +200,14 @@ def repeat(
     record = {**found.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
     return found
+
+
+def _asked(run: RunInfo, options: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return rows, model and function, with its arguments besides the options."""
+    given = run.engine_info.get("arguments", {})
+    function = [run.engine_info.get(name) for name in ("function", "source")]
+    bound = {name: given[name] for name in given.keys() - options.keys()}
+    return run.data.digests, run.model_revision, function, bound
 
 
 def _hash(key: Key) -> bytes:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -83,7 +84,8 @@ def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
     assert order_of_rows[:40] != order_of_rows[40:] and len(set(order_of_rows)) == 40
     assert [again for _, again in read_repeats(tmp_path)] == [found]
     assert ruler_eval.status(tmp_path).to_records() == before
-    few = repeat(tmp_path, 10, generate=flipping(4))
+    engine = flipping(4)
+    few = repeat(tmp_path, 10, generate=generate)
     assert few.changed == 0 and len(few.pairs) == 10
     assert {pair.row.split("/")[0] for pair in few.pairs} == {"vt_2048", "fwe_2048"}
 
@@ -143,6 +145,26 @@ def test_a_folder_that_cannot_be_repeated_is_refused(frozen: Path, tmp_path: Pat
     starts.write_text("{}\n")
     with pytest.raises(UsageError, match="does not record how it was started"):
         repeat(tmp_path / "run")
+
+
+def scaled(requests: Sequence[Request], share: float = 1.0) -> list[str]:
+    return [str(share)] * len(requests)
+
+
+def other(requests: Sequence[Request], share: float = 1.0) -> list[str]:
+    return ["other"] * len(requests)
+
+
+def test_another_function_of_the_same_file_or_another_argument_is_not_the_noise_of_the_run(
+    frozen: Path, tmp_path: Path
+) -> None:
+    half = partial(scaled, share=0.5)
+    ruler_eval.run(frozen, generate=half, out=tmp_path, rows=2)
+    for changed in (partial(other, share=0.5), partial(scaled, share=0.25), scaled):
+        with pytest.raises(RulerError, match="rows, model or function are not those of the run"):
+            repeat(tmp_path, 2, generate=changed)
+    assert repeat(tmp_path, 2, generate=partial(half)).changed == 0
+    assert repeat(tmp_path, 2, generate=half, options={"share": 0.25}).changed == 1
 
 
 def often(requests: Sequence[Request]) -> list[str]:
