@@ -4,9 +4,15 @@ import hashlib
 import re
 from typing import Any
 
-_SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")
+_SECRET = re.compile(
+    r"\b(?:hf_|sk-|gh[a-z]_|github_pat_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+"
+)
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+([^\s/\\]*)")
+#: The folders of a text that is a path, spaces included, or of paths in a text.
+_FOLDERS = re.compile(
+    r"\A(?:~|\.{0,2}[/\\]|[A-Za-z]:)(?s:.*)[/\\]"
+    r"|(?<![\w.])(?:~[^\s/\\]*|\.{1,2}|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+"
+)
 
 
 def redact(value: Any, *, distinct: bool = False) -> Any:  # noqa: ANN401 - any JSON value
@@ -25,6 +31,6 @@ def redact(value: Any, *, distinct: bool = False) -> Any:  # noqa: ANN401 - any 
         return [redact(item, distinct=distinct) for item in value]
     if not isinstance(value, str):
         return value
-    text = _PATH.sub(r"\1", _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value)))
+    text = _FOLDERS.sub("", _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value)))
     whole = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text}#{whole[:16]}" if distinct and text != value else text
