@@ -174,8 +174,8 @@ class RunFolder:
         with self._writing(), self._lock():
             if path.exists():
                 try:
-                    there = self._uncut(dict(json.loads(path.read_bytes())))
-                    differing = _differences(there, json.loads(body))
+                    there, here = json.loads(path.read_bytes()), json.loads(body)
+                    differing = _differences(self._uncut(dict(there), here), here)
                 except (ValueError, TypeError, AttributeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
@@ -191,18 +191,21 @@ class RunFolder:
                 raise UsageError(self.path, reason)
             write_file(path, body + "\n")
 
-    def _uncut(self, run: dict[str, Any]) -> dict[str, Any]:
+    def _uncut(self, run: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
         """Return a description with the texts that earlier versions cut, of paths and ids alike.
 
-        They recorded what follows the last slash; the start of the run has the options whole.
+        They recorded what follows the last slash; the start of the run has the options whole, and
+        nothing has what `functools.partial` gave, which is taken from `here`, the one of now.
         """
         own = (one for one in self.starts() if one.get("fingerprint") == run.get("fingerprint"))
         options = next(own, {}).get("arguments", {}).get("options", {})
-        for name, given in {"arguments": options, "options": options, **options}.items():
+        arguments = {**here["engine_info"].get("arguments", {}), **options}
+        for name, given in {"arguments": arguments, "options": options, **options}.items():
             there = run.get("engine_info", {}).get(name)
             for key in there if isinstance(there, dict) and isinstance(given, dict) else ():
-                if key in given and there[key] == Path(str(given[key])).name:
-                    there[key] = given[key]
+                if isinstance(whole := given.get(key), str):
+                    cut = Path(whole).name  # in `here`, it may end in a hash
+                    there[key] = whole if there[key] in (cut, cut.partition("#")[0]) else there[key]
         return run
 
     @contextmanager
@@ -324,8 +327,12 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
         if old != new and not free:
             unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
             alike = next(unlike, min(len(old), len(new)))
-            shown = slice(alike - 20, alike + 40) if alike > 40 else slice(60)
-            difference = f"{name} is {old[shown]} in the folder and {new[shown]} now"
+            start = alike - 20 if alike > 40 else 0
+            old, new = (
+                "..." * bool(start) + text[start : start + 60] + "..." * bool(text[start + 60 :])
+                for text in (old, new)
+            )
+            difference = f"{name} is {old} in the folder and {new} now"
             lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
 
@@ -333,10 +340,12 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
 def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name of each value in a description, e.g. `data.seed`, and the value.
 
-    None is a value of a function's argument; elsewhere it stands for a field that is missing.
+    A function's argument is one value, also {} or None, which elsewhere stands for a field that is
+    missing.
     """
     for name, inner in dict(value).items():
-        if isinstance(inner, dict):
+        is_argument = prefix == "engine_info.arguments."
+        if isinstance(inner, dict) and not is_argument:
             yield from _leaves(inner, f"{prefix}{name}.")
-        elif inner is not None or prefix == "engine_info.arguments.":
-            yield prefix + name, inner
+        elif inner is not None or is_argument:
+            yield prefix + name, json.loads(json.dumps(inner, sort_keys=True))

@@ -54,6 +54,7 @@ class RunJob(Inputs):
         prompts, samples = self.prompts, self.config.samples
         tokenizer = None if self.engine.renders_prompts else self.tokenizer
         sampling = {"extra_tokens": prompts.extra_tokens, **self.engine.sampling}
+        sampling |= {"samples": samples} if samples > 1 else {}
         return RunInfo(
             data=self.data.info,
             model=self.model.name,
@@ -61,9 +62,7 @@ class RunJob(Inputs):
             protocol=prompts.protocol.name,
             engine=self.config.engine,
             engine_info=redact(self.engine.info, distinct=True),
-            sampling=redact(
-                sampling | ({"samples": samples} if samples > 1 else {}), distinct=True
-            ),
+            sampling=redact(sampling, distinct=True),
             no_context=prompts.no_context,
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,

@@ -16,7 +16,7 @@ from ruler_data import Row, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.answers import Answer
-from ruler_eval.run_dir import RunFolder, RunInfo
+from ruler_eval.run_dir import RunFolder, RunInfo, _differences
 from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
@@ -236,6 +236,19 @@ def test_a_run_of_an_older_version_that_cut_paths_goes_on_with_the_same_ones(
     folder.begin(info(**whole), Shard())
     with pytest.raises(UsageError, match=r"path is 'ckpt/1000/hf' in the folder and 'ckpt/2"):
         folder.begin(info(path="ckpt/2000/hf", share=0.5), Shard())
+    (tmp_path / "starts.jsonl").unlink()  # as if `functools.partial` had given them
+    for path in ("ckpt/1000/hf", "hf#0123456789abcdef"):
+        folder.begin(info(path=path, share=0.5), Shard())
+    for other in ({"path": "ckpt/hf2", "share": 0.5}, {"path": "hf", "share": "0.5"}):
+        with pytest.raises(UsageError, match="holds another run"):
+            folder.begin(info(**other), Shard())
+
+
+def test_a_difference_says_where_its_texts_are_cut() -> None:
+    (first,) = _differences({"model": "a" + 80 * "x"}, {"model": "b"})
+    assert first == f"model is 'a{58 * 'x'}... in the folder and 'b' now"
+    (last,) = _differences({"model": 80 * "x" + "a"}, {"model": 80 * "x" + "b"})
+    assert last == f"model is ...{20 * 'x'}a' in the folder and ...{20 * 'x'}b' now"
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])
