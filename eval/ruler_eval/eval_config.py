@@ -51,12 +51,12 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
     """Return a value as JSON has it: a path as a text, a number of numpy as one of Python.
 
-    >>> plain({"path": Path("models/x"), "on": True})
-    {'path': 'models/x', 'on': True}
+    >>> plain({"path": Path("models/x"), "on": (True, 1)})
+    {'path': 'models/x', 'on': [True, 1]}
     """
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -73,9 +73,17 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
     >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}', "ratio=.5"])
     {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}, 'ratio': 0.5}
     """
-    if isinstance(texts, Mapping):
-        return {name: plain(value) for name, value in texts.items()}
     options: dict[str, Any] = {}
+    if isinstance(texts, Mapping):
+        for name, value in texts.items():
+            options[name] = plain(value)
+            try:
+                json.dumps(options[name], ensure_ascii=False).encode()  # as in a run's fingerprint
+            except (TypeError, ValueError, RecursionError) as error:
+                option = f"option {name}={quote(repr(value))}"
+                remedy = "give a function such a value with functools.partial"
+                raise UsageError(option, f"has no form in JSON ({error}); {remedy}") from error
+        return options
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()) or name in options:

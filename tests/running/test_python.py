@@ -231,6 +231,8 @@ def told(requests: Sequence[Request], path: str = "", ratio: object = 0.5) -> li
         ({"path": "x" * 300 + " English"}, {"path": "x" * 300 + " German"}),
         ({"ratio": "False"}, {"ratio": False}),
         ({}, {"ratio": None}),
+        ({"ratio": {}}, {"ratio": {"a": None}}),
+        ({"ratio": {"a.b": 1}}, {"ratio": {"a": {"b": 1}}}),
     ],
 )
 def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
@@ -242,26 +244,42 @@ def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
         run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **second)
 
 
-def cell(folder: Path, number: int, body: str) -> Any:  # noqa: ANN401 - a function
+def test_nested_options_may_be_written_in_another_order(frozen: Path, tmp_path: Path) -> None:
+    for ratio in ({"a": 1, "b": [{"c": 2, "d": 3}]}, {"b": [{"d": 3, "c": 2}], "a": 1}):
+        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, ratio=ratio)
+
+
+def cell(folder: Path, number: int, source: str) -> Any:  # noqa: ANN401 - a function
     """Define `generate` in a cell of a notebook, whose text IPython keeps in `linecache`."""
     name = f"{folder}/{number}.py"
-    source = f"def generate(requests):\n    return [{body}] * len(requests)\n"
     if number:
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__", "MODEL": object()}
     exec(compile(source, name, "exec"), names)
     return names["generate"]
 
 
-@pytest.mark.parametrize("numbers", [(1, 2), (0, 0)], ids=["notebook", "no source"])
+@pytest.mark.parametrize(
+    ("numbers", "source"),
+    [
+        ((1, 2, 3), "SAID = 'TEXT'\ndef generate(requests):\n    return [SAID] * len(requests)\n"),
+        ((0, 0, 0), "def generate(requests):\n    return ['TEXT'] * len(requests)\n"),
+        ((0, 0, 0), "def generate(requests, m=MODEL, t='TEXT'):\n    return [t for _ in requests]"),
+        ((0, 0, 0), "def generate(requests, *, t='TEXT'):\n    return [t] * len(requests)\n"),
+    ],
+    ids=["notebook", "no source", "default", "keyword"],
+)
 def test_a_function_that_changed_without_a_file_is_another_run(
-    frozen: Path, tmp_path: Path, numbers: tuple[int, int]
+    frozen: Path, tmp_path: Path, numbers: tuple[int, ...], source: str
 ) -> None:
-    first, second = numbers
-    for _ in range(2):
-        run(frozen, tmp_path, generate=cell(tmp_path, first, "'a'"), tasks="vt", rows=1)
+    def again(number: int, text: str) -> ruler_eval.Run:
+        generate = cell(tmp_path, number, source.replace("TEXT", text))
+        return run(frozen, tmp_path, generate=generate, tasks="vt", rows=1)
+
+    for number in numbers[:2]:
+        assert again(number, "a").complete
     with pytest.raises(UsageError, match=r"engine_info\.source is 'sha256:"):
-        run(frozen, tmp_path, generate=cell(tmp_path, second, "'b'"), tasks="vt", rows=1)
+        again(numbers[2], "b")
 
 
 def test_a_function_whose_code_cannot_be_read_is_told(
@@ -301,10 +319,10 @@ def test_values_of_python_and_numpy_are_options_and_figures(frozen: Path, tmp_pa
         seen.append(options)
         return [Generation("a", tokens=np.int64(3), calls=np.int32(2))]  # type: ignore[arg-type]
 
-    given = {"path": Path("a/b"), "n": np.int64(1), "x": [np.float32(0.5)], "on": True}
+    given = {"path": Path("a/b"), "n": np.int64(1), "x": (np.float32(0.5), Path("c")), "on": True}
     done = run(frozen, tmp_path, generate=look, tasks="vt", rows=1, **given)
     assert done.to_records()[0]["answer_tokens"] == 3 and done.to_records()[0]["calls"] == 2
-    assert seen == [{"path": "a/b", "n": 1, "x": [0.5], "on": True}]
+    assert seen == [{"path": "a/b", "n": 1, "x": [0.5, "c"], "on": True}]
     texts = ["compress=False", "on=true", "path=None", "ratio=.5", "n=5.", "x=FALSE"]
     run(frozen, tmp_path / "texts", generate=look, tasks="vt", rows=1, options=texts)
     assert seen[1] == {
@@ -313,10 +331,15 @@ def test_values_of_python_and_numpy_are_options_and_figures(frozen: Path, tmp_pa
 
 
 def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_path: Path) -> None:
-    secrets = {"path": "/home/me/ckpt/hf", "ratio": {"url": "http://h/v1", "key": "hf_secretkey1"}}
+    paths = (
+        "/home/ann me/ckpt/x", "../ann/ckpt/x", "~ann/ckpt/x", "a=~ann/ckpt/x", "C:\\ann\\ckpt\\x"
+    )  # fmt: skip
+    keys = {"url": "http://h/v1", "key": "hf_secretkey1", "git": "github_pat_11ABCDEFG0123456789"}
+    secrets = {"path": "/home/me/ckpt/hf", "ratio": {"paths": paths, **keys}}
     run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **secrets)
     text = (tmp_path / "run.json").read_text()
-    assert not any(each in text for each in ("/home", "http", "hf_secret"))
+    hidden = ("/home", "ann", "ckpt", "http", "hf_secret", "github_pat")
+    assert not any(each in text for each in hidden)
     arguments = json.loads(text)["engine_info"]["arguments"]
     assert re.fullmatch(r"hf#[0-9a-f]{16}", arguments["path"])
     assert arguments["ratio"]["url"].startswith("[address]#")
@@ -346,7 +369,12 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
         ({"generate": gold, "rows": "1024:3,5"}, "rows '1024:3,5': write a number"),
         ({"generate": gold, "rows": {1024: 0}}, "rows '1024:0': write a number"),
         ({"generate": gold, "rows": "512:3"}, "'512' is not in"),
-        ({"generate": gold, "weights": object()}, "cannot be called"),
+        (
+            {"generate": gold, "x": {1}},
+            r"option x='\{1\}': has no form in JSON \(Object of type set",
+        ),
+        ({"generate": gold, "x": np.bool_(True)}, r"option x='np.True_': has no form in JSON"),
+        ({"generate": gold, "x": "\ud800"}, r"option x=.*: has no form in JSON .*surrogates"),
         ({"engine": "oracle"}, "model is missing"),
         ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
         ({"generate": gold, "data_parallel": 2}, "a function runs in one process; give --option"),

@@ -99,20 +99,17 @@ def prepare(
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     name = f"{named.__module__}:{named.__qualname__}"
     try:
-        json.dumps(arguments)  # they are part of run.json
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
     except TypeError as error:
         reason = f"cannot be called with requests and these options: {error}; give what it needs by"
         keyword = "in Python as a keyword argument, or with functools.partial"
         raise UsageError(name, f"{reason} --option NAME=VALUE ({keyword})") from error
-    # Of a value that JSON has no form for, its type.
-    recorded = json.loads(json.dumps(given, default=lambda value: type(value).__name__))
     info = {
         "function": name,
         "source": _source_hash(inner, name),
         "batch": options.batch,
-        "arguments": {**recorded, **arguments},
+        "arguments": {**json.loads(_recorded(given)), **arguments},
     }
 
     def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:
@@ -163,21 +160,27 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
 def _source_hash(function: object, name: str) -> str | None:
     """Return the sha256 of the file that a function is written in.
 
-    Where there is none, that of its own source, e.g. in a notebook's cell, or of its compiled code;
-    None if there is neither.
+    Where there is none, that of the notebook's cell, or of its compiled code and its defaults; None
+    if there is neither.
     """
-    routine = function if inspect.isroutine(function) else type(function).__call__
+    holder = function if inspect.isroutine(function) else type(function)
     with suppress(TypeError, OSError):
-        file = inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
-        return "sha256:" + sha256_file(Path(file or ""))
+        return "sha256:" + sha256_file(Path(inspect.getsourcefile(holder) or ""))
+    routine: Any = holder if holder is function else type(function).__call__
     try:
-        text = inspect.getsource(routine)
+        text = "".join(inspect.findsource(routine)[0])
     except (TypeError, OSError):
         if (code := getattr(routine, "__code__", None)) is None:
             warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
             return None
-        text = _compiled(code)
+        defaults = routine.__defaults__, routine.__kwdefaults__
+        text = _compiled(code) + _recorded(defaults) * any(defaults)
     return "sha256:" + sha256(text.encode()).hexdigest()
+
+
+def _recorded(values: object) -> str:
+    """Return values as JSON; of one that JSON has no form for, its type."""
+    return json.dumps(values, skipkeys=True, default=lambda value: type(value).__name__)
 
 
 def _compiled(code: CodeType) -> str:
