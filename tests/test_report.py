@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
+from ruler_report.pages.report import build
 from ruler_report.results_file import Example, Results, write_results
 from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT
@@ -120,12 +121,21 @@ def test_the_verdict_comes_before_warnings_numbers_and_pictures(report: Path) ->
     assert text.count('<details class="chapter"') == 2 and "<details open" not in text
 
 
-def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: Path) -> None:
-    easy = {"cwe_4096": [1.0] * 40, "vt_4096": [1.0] * 20 + [0.0] * 20}
-    hard = {"fwe_4096": [0.0] * 40, "vt_4096": [1.0] * 39 + [0.0]}
-    runs = [results_of(easy, model="org/easy"), results_of(hard, model="org/hard")]
-    said = str(ruler_report.report(runs, tmp_path / "out", pictures=False))
-    assert "org/hard has the highest mean over the configs that all runs have (1); it is b" in said
+def test_a_run_that_lacks_tasks_or_lengths_has_no_rank_and_changes_no_other_comparison() -> None:
+    base, worse, better = (few(name, rate) for name, rate in (("b", 0.9), ("w", 0.3), ("x", 1.0)))
+    partial = replace(better, configs={"vt_4096": better.configs["vt_4096"]})
+    alone, beside = (build([base, worse, *more], medium=None) for more in ((), (partial,)))
+    assert beside.verdict[:2] == alone.verdict[:2]
+    assert (
+        "org/x minus org/b: " in beside.verdict[2] and "over 1 task at 4K, p" in beside.verdict[2]
+    )
+    assert [row[:2] for row in beside.tables[0].rows] == [
+        ("org/b", "1"), ("org/w", "2"), ("org/x", "")
+    ]  # fmt: skip
+    assert "org/x: lacks tasks or lengths of others; no rank" in beside.notes
+    first = build([partial, base, worse], medium=None)
+    assert first.verdict[0] == alone.verdict[0] and "org/b minus org/x" in first.verdict[1]
+    assert build([base, partial], medium=None).verdict[0].startswith("No run is ranked: no two ")
 
 
 @pytest.mark.parametrize(

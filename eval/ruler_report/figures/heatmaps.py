@@ -65,7 +65,7 @@ def differences(
     """Yield the differences between runs and a base by task and length, a panel for each run."""
     panels, words = [], []
     for name, one in zip(names, comparisons, strict=True):
-        rows, columns = [*one.tasks, "all tasks"], [*map(format_length, one.lengths), "mean"]
+        rows, columns = [*one.tasks, one.all_tasks], [*map(format_length, one.lengths), "mean"]
         keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
         cells = [[one.differences[key] for key in row] for row in keys]
         values = np.array([[cell.value if cell.shown else np.nan for cell in row] for row in cells])
@@ -76,7 +76,7 @@ def differences(
         columns_most = max(len(panel.columns) for panel in panels)
         size = (1.3 + 0.36 * columns_most, 0.45 + 0.19 * max(len(panel.rows) for panel in panels))
         title = f"Minus {shown_name(base)}, in percentage points; * significant after correction"
-        alt = f"{title}. Over all tasks: {'; '.join(words)}."
+        alt = f"{title}. Means: {'; '.join(words)}."
         yield Drawing("differences", title, alt, panels, size)
 
 

@@ -142,8 +142,8 @@ def build(
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    `medium` is what pictures are for; without it there are none. `claimed` runs are ranked only if
-    the user says so.
+    `medium` is what pictures are for; without it there are none. Ranked are the runs that have all
+    tasks and lengths; `claimed` ones only if the user says so.
     """
     if baseline:  # the same run may be there with a name
         same = (one for one in results if replace(one, name="", attributes={}) == baseline)
@@ -169,19 +169,25 @@ def build(
         those = [results[place] for place in places]
         return pair_table(those, [labels[place] for place in places], force=force)
 
-    # Claimed runs have their own table, so that they do not change what is said of proved ones.
-    apart = [place for place, one in enumerate(results) if one.claimed and not claimed]
-    ranked = [place for place in range(len(runs)) if place not in apart]
-    for group in (ranked, apart):
-        places = (0, *(place for place in group if place))
-        for at, place in enumerate(places[1:], 1):
-            comparisons[labels[place]] = compared(table_of(*places), 0, at)
-    if len(runs) > 1 and ranked:
+    # A run that is claimed, or lacks tasks or lengths of others, has a table of its own with the
+    # base, so that it does not change what is said of the others.
+    proved = [place for place, one in enumerate(results) if claimed or not one.claimed]
+    every = {name for place in proved for name in results[place].configs}
+    ranked = [place for place in proved if results[place].configs.keys() == every]
+    ranked = ranked if len(ranked) > 1 else []
+    apart = [place for place in range(len(runs)) if place not in ranked]
+    lacking = [labels[place] for place in apart if ranked and place in proved]
+    for place in range(1, len(runs)):
+        places = (0, *(one for one in ranked if one)) if place in ranked else (0, place)
+        comparisons[labels[place]] = compared(table_of(*places), 0, places.index(place))
+    if ranked:
         table = table_of(*ranked)
         order, found = table.order(), table.ranks()
         ranks = [*(found[at] for at in order), *(None for _ in apart)]
         ordered = [runs[place] for place in (*(ranked[at] for at in order), *apart)]
-        standing = [_standing(table, order, ordered)] if len(ranked) > 1 else []
+        standing = [_standing(table, order, ordered)]
+    elif len(proved) > 1:
+        standing = ["No run is ranked: no two have all the tasks and lengths of this report."]
     drawn = medium if can_draw() else None
     overview = _overview(ordered, ranks, base if baseline else None)
     chapters = [("At a glance", "glance", False, overview)]
@@ -205,7 +211,10 @@ def build(
             *_reach(ordered),
         ),
         runs=tuple(ordered),
-        notes=(*_notes(runs, comparisons), *([NO_PICTURES] if medium and not drawn else [])),
+        notes=(
+            *_notes(runs, comparisons, lacking),
+            *([NO_PICTURES] if medium and not drawn else []),
+        ),
         validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
         chapters=tuple(
             Chapter(title, anchor, tuple(_finished(sections, drawn)), folded)
@@ -236,7 +245,7 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
     mean = f"mean, {runs[0].summary.mean}"
     cells = {(task, length) for task in table.tasks for length in table.lengths}
     if any(configs.keys() != cells for configs in table.stack.configs):
-        mean = f"mean over the configs that all runs have ({len(cells)})"
+        mean = f"mean over the configs that are compared ({len(cells)})"
     if not table.stack.complete:
         mean = f"{mean}, unanswered rows counted as wrong"
     return (
@@ -272,7 +281,12 @@ def _against(
         UNCORRECTED: "Not shown to differ, after the correction for all pairs, from",
     }
     for verdict, opening in words.items():
-        if found := [label for label in labels if verdicts.get(label) == verdict]:
+        found = [
+            label + f" ({comparisons[label].limits})" * bool(comparisons[label].limits)
+            for label in labels
+            if verdicts.get(label) == verdict
+        ]
+        if found:
             yield f"{opening} {base}: {_listed(found)}."
 
 
@@ -296,10 +310,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
-def _notes(runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison]) -> Iterator[str]:
-    """Return what to know of the runs, and of how they were compared."""
+def _notes(
+    runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison], lacking: Sequence[str]
+) -> Iterator[str]:
+    """Return what to know of the runs, those `lacking` a rank first, and of how they compare."""
     base = runs[0].label
-    found = [(run.label, note) for run in runs for note in notes_of(run.results)]
+    found = [(label, "lacks tasks or lengths of others; no rank") for label in lacking]
+    found += [(run.label, note) for run in runs for note in notes_of(run.results)]
     for label, comparison in comparisons.items():
         found += [(label, f"compared with {base} although {why}") for why in comparison.warnings]
         if comparison.basis != "paired: the same rows":
@@ -331,7 +348,8 @@ def _overview(
     runs: Sequence[ScoredRun], ranks: Sequence[Ranks], baseline: ScoredRun | None
 ) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    yield Section(drawings=curves.by_number(runs, baseline))
+    whole = [run for run, rank in zip(runs, ranks, strict=True) if rank or run is baseline]
+    yield Section(drawings=curves.by_number(whole if any(ranks) else runs, baseline))
     yield Section(drawings=curves.by_attribute(runs))
     costs = cost_table({run.label: run.results for run in runs})
     title = "How models answered, and at what cost"

@@ -36,7 +36,7 @@ PUBLISHED: dict[tuple[str, str], str] = {
 def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
-    ranked = len(runs) > 1
+    ranked = any(ranks)
     head = ("model", *["rank"] * ranked, "effective", *map(format_length, lengths), *AVERAGE_HEADS)
     rows, thresholds = [], []
     for run, rank in zip(runs, ranks, strict=True):
@@ -48,7 +48,7 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     *fewer, most = sorted({len(run.summary.tasks) for run in runs})
     tasks = " or ".join([*map(str, fewer), counted(most, "task")])
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
-    caption += "; ranks by the mean over shared lengths" * ranked
+    caption += "; ranks, of runs with the same tasks and lengths, by their mean" * ranked
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
     return Table("headline", caption, head, tuple(rows), (), bars, tuple(thresholds), best="rows")

@@ -302,8 +302,9 @@ def retention_table(name: str, labels: Sequence[str], run: Results, baseline: Re
     """Return the retention of a run by task and length, as a table of a report."""
     found = retention(run, baseline)
     lengths = [length for task, length in found if task is None and length]
+    whole = "all tasks" if run.configs.keys() == baseline.configs.keys() else "these tasks"
     rows = tuple(
-        (task or "all tasks", *(str(found[task, length]) for length in (None, *lengths)))
+        (task or whole, *(str(found[task, length]) for length in (None, *lengths)))
         for task in dict.fromkeys(task for task, _ in found)
     )
     caption = (

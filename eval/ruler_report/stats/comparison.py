@@ -10,7 +10,7 @@ from itertools import count, product
 from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
 from ruler_eval import run_dir
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
@@ -67,6 +67,7 @@ class Comparison(Shown):
         validity: a line for each run: what its scores rest on.
         notes: everything that a reader must know before the numbers, warnings included.
         exact: difference of the mean exact scores, if another score is compared; not corrected.
+        claimed: whether of one of the runs only the results are known.
         costs: of the answers of each run; `cost` is a table of them beside the scores.
     """
 
@@ -84,6 +85,7 @@ class Comparison(Shown):
     validity: tuple[str, ...]
     notes: tuple[str, ...] = ()
     exact: Difference | None = None
+    claimed: bool = False
     costs: tuple[Cost, ...] = ()
     cost: Table | None = None
 
@@ -147,15 +149,35 @@ class Comparison(Shown):
         """What the overall difference shows, in one line."""
         return self._conclude(self.overall)
 
+    @property
+    def over(self) -> str:
+        """The tasks and lengths that are compared, where a run has others; else empty."""
+        lengths = ", ".join(map(format_length, self.lengths))
+        return f"over {counted(len(self.tasks), 'task')} at {lengths}" * bool(self.left_out)
+
+    @property
+    def all_tasks(self) -> str:
+        """The name of the mean over tasks."""
+        return "these tasks" if self.over else "all tasks"
+
+    @property
+    def limits(self) -> str:
+        """What limits a verdict: what it is over, and a claim."""
+        claim = "if what is claimed holds" * self.claimed
+        return ", ".join(filter(None, (self.over, claim)))
+
     def _conclude(self, overall: Difference) -> str:
         first, second = self.labels
-        result = f"{overall} points, p {format_p(overall.adjusted, relation=True)}"
+        over = f" {self.over}" * bool(self.over)
+        result = f"{overall} points{over}, p {format_p(overall.adjusted, relation=True)}"
         if self.margin is not None:
             fresh, public = overall.rows
             meaning = CONTAMINATION[overall.verdict].format(margin=self.margin)
             rows = f"{public:,} public rows minus {fresh:,} fresh rows"
             return f"{first} on {rows}: {result}: {overall.verdict}; {meaning}"
         meaning = MEANINGS[overall.verdict].format(first=first, second=second)
+        if self.claimed and overall.verdict in (FIRST, SECOND):
+            meaning += ", if what is claimed holds"
         return f"{second} minus {first}: {result}: {meaning}"
 
     def table(self, name: str = "comparison", labels: Sequence[str] = ()) -> Table:
@@ -174,14 +196,15 @@ class Comparison(Shown):
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
             ps = map(format_p, (mean.p, mean.adjusted))
-            rows.append((task or "all tasks", verdict, str(mean), *ps, *cells))
+            rows.append((task or self.all_tasks, verdict, str(mean), *ps, *cells))
         if self.margin is None:
             first, second = labels or ("first", "second run")
-            caption = (
-                f"{second} minus {first}, {'paired' if self.paired else 'unpaired'}, in percentage "
-                f"points{', with 95 % intervals' if labels else ''}; * significant at 5 % after "
-                "Holm's correction"
+            parts = (
+                *(f"{second} minus {first}", self.over, "paired" if self.paired else "unpaired"),
+                *("in percentage points", "with 95 % intervals" * bool(labels)),
             )
+            caption = ", ".join(filter(None, parts))
+            caption += "; * significant at 5 % after Holm's correction"
         else:
             caption = "public minus fresh rows, in percentage points; * greater than by chance"
         verdict = "better" if self.margin is None else "verdict"
@@ -227,6 +250,7 @@ def compared(table: PairTable, first: int, second: int) -> Comparison:
         validity=tuple(
             f"{label}: {one.validity_line}" for label, one in zip(labels, runs, strict=True)
         ),
+        claimed=any(one.claimed for one in runs),
         costs=(cost_of(runs[0]), cost_of(runs[1])),
         cost=cost_table(dict(zip(labels, runs, strict=True))),
     )
