@@ -122,10 +122,9 @@ def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> N
     with_base = [runs[0], *(run for run in ranked if run is not runs[0])]
     for line in report.verdict:
         if line.startswith(("Better than", "Worse than", "Not told")):
-            others = [run for run in runs[1:] if run.run.model in listed(line)[1:]]
-            for run in others:
-                beside = with_base if run in ranked else [runs[0], run]
-                gap = pair_table(beside).difference((None, None), 0, beside.index(run))
+            for one in (one for one in runs[1:] if one.run.model in listed(line)[1:]):
+                beside = with_base if one in ranked else [runs[0], one]
+                gap = pair_table(beside).difference((None, None), 0, beside.index(one))
                 word = line.split()[0]
                 assert (word == "Not") == (gap.low <= 0 <= gap.high)
                 assert (word == "Better") == (gap.adjusted < 0.05 and gap.low > 0)
@@ -136,8 +135,8 @@ def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> N
         assert above and below
         if above[1] < below[0]:
             assert pairs[order[place], order[place + 1]].high < 0
-    for (one, other), gap in pairs.items():
-        back = pairs[other, one]
+    for (label, other), gap in pairs.items():
+        back = pairs[other, label]
         assert gap.value == pytest.approx(-back.value) and gap.adjusted == back.adjusted
         assert gap.low - 1e-9 <= gap.value <= gap.high + 1e-9
         assert (gap.p < 0.05) == (gap.low > 0 or gap.high < 0)

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import ruler_report
 from ruler_data import TASKS
 from ruler_report.format import latex_text
 from tests.conftest import ROOT
+from tests.results import config_result
 from tests.running.processes import evaluate
 from tests.runs import refused
 from tests.test_report import HOSTILE, few, hostile, save
@@ -85,6 +87,31 @@ def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path)
     said = refused(evaluate("report", place, "--format", "word", "--out", tmp_path / "out"), code=2)
     assert "--format 'word': not known; known: html, latex" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_only_complete_scores_are_bold_or_underlined_and_bold_ones_have_a_rank(
+    tmp_path: Path,
+) -> None:
+    whole, other, gaps = (
+        few(f"{name}-model-7b", 0.9, TASKS, 40) for name in ("whole", "other", "gaps")
+    )
+    part = few("part-model-7b", 1.0, TASKS, 40)
+    part = replace(part, configs={n: one for n, one in part.configs.items() if "_4096" in n})
+    for name, one in gaps.configs.items():
+        holes = [score or None for score in one.scores]
+        gaps.configs[name] = config_result(holes, family=one.family, category=one.category)
+    ruler_report.report([whole, other, gaps, part], tmp_path, form="latex", pictures=False)
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    table = text.partition(r"\label{tab:ruler-headline}")[2].partition(r"\end{table*}")[0]
+    lines = {line.partition("-")[0]: line for line in table.splitlines() if line.endswith(r" \\")}
+    assert r"\textbf" in lines["whole"] + lines["other"] and r"\underline" in lines["whole"]
+    assert "100.0" in lines["gaps"] and not re.search(r"\\(textbf|underline)", lines["gaps"])
+    assert r"\underline" in lines["part"] and r"\textbf" not in lines["part"]
+    assert "; the best complete score of a ranked run is bold" in text
+    assert "org/part-model-7b: lacks tasks or lengths of others; no rank." in table
+    assert (
+        "org/gaps-model-7b: incomplete: " in table and "% org/gaps-model-7b: incomplete" not in text
+    )
 
 
 def test_a_table_that_is_taller_than_a_page_goes_on_in_another(tmp_path: Path) -> None:

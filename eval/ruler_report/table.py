@@ -5,7 +5,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from markupsafe import Markup
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -14,6 +13,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ruler_report.format import markdown_text, render
+
+#: A cell, by line and column.
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,9 @@ class Table:
         rows: as many cells each as `head`.
         marked: indexes of the rows to emphasize.
         bars: indexes of columns whose numbers, 0 to 100, pages also show as bars.
-        thresholds: by row, the number from which those are underlined; empty for none.
-        best: along which the models stand, if the greatest of their scores is the best.
+        bold: cells, by line and column, that LaTeX shows bold; the heads are line 0.
+        best: what is bold, in words.
+        underlined: cells that reach a threshold.
     """
 
     name: str
@@ -37,8 +40,9 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     marked: tuple[int, ...] = ()
     bars: tuple[int, ...] = ()
-    thresholds: tuple[float | None, ...] = ()
-    best: Literal["columns", "rows", ""] = ""
+    bold: frozenset[Place] = frozenset()
+    best: str = ""
+    underlined: frozenset[Place] = frozenset()
 
     def __str__(self) -> str:
         return plain_text(self)
@@ -55,21 +59,21 @@ class Table:
         return str(self.__html__()).replace("<caption>", "<caption hidden>")
 
     def __html__(self) -> Markup:
-        return Markup(render("table.html.j2", table=self, passing=self._passing()))
+        return Markup(render("table.html.j2", table=self))
 
-    def latex(self) -> str:
+    def latex(self, notes: Sequence[str] = ()) -> str:
         """Return the table for LaTeX, with booktabs and graphicx, never wider than the text.
 
-        The best score of the models is bold, and what reaches a threshold underlined. Long names
-        stand in rows, not in columns, and intervals, which stand below their numbers, are left out
-        beside more than 12 columns. More rows than a page holds go on in another table.
+        Long names stand in rows, not in columns, and intervals, which stand below their numbers,
+        are left out beside more than 12 columns. More rows than a page holds go on in another
+        table. Notes stand below.
         """
         grid = [[_without_owner(cell) for cell in row] for row in (self.head, *self.rows)]
-        bold, underlined = self._best(), self._passing()
+        bold, underlined = self.bold, self.underlined
         longest = max(len(row[0]) for row in grid)
         if len(grid) <= 2 * _WIDE and len(grid[0]) > 4 and max(map(len, grid[0][1:])) > longest:
             grid = [list(column) for column in zip(*grid, strict=True)]
-            bold, underlined = ({(x, y) for y, x in cells} for cells in (bold, underlined))
+            bold, underlined = (frozenset((x, y) for y, x in cells) for cells in (bold, underlined))
         head, *rows = grid
         wide = len(head) > _WIDE
         return render(
@@ -80,34 +84,12 @@ class Table:
             rows=[*enumerate(rows, 1)],
             tallest=_TALLEST,
             bold=bold,
+            best=self.best,
+            notes=notes,
             underlined=underlined,
             wide=wide,
             most_characters=_HEAD,
         )
-
-    def _passing(self) -> set[tuple[int, int]]:
-        """Return the cells, by line and column, that reach the threshold of their row."""
-        return {
-            (y, x)
-            for y, (row, limit) in enumerate(zip(self.rows, self.thresholds, strict=False), 1)
-            for x in self.bars
-            if limit is not None and (value := _number(row[x])) is not None and value >= limit
-        }
-
-    def _best(self) -> set[tuple[int, int]]:
-        """Return the cells, by line and column, with the best score of several models."""
-        groups: dict[int, dict[tuple[int, int], float]] = {}
-        for y, row in enumerate(self.rows, 1):
-            for x, cell in enumerate(row[1:], 1):
-                if (value := _number(cell)) is not None:
-                    groups.setdefault(x if self.best == "rows" else y, {})[y, x] = value
-        models = len(self.rows) if self.best == "rows" else len(self.head) - 1
-        return {
-            place
-            for cells in groups.values()
-            for place, value in cells.items()
-            if self.best and models > 1 and value == max(cells.values())
-        }
 
     def markdown(self) -> str:
         """Return the table as Markdown, below its caption."""
@@ -170,16 +152,6 @@ def plain_text(shown: RenderableType) -> str:
 #: Rows of a table on one page of a paper, columns beside which intervals are left out, and
 #: characters of heads that stand upright.
 _TALLEST, _WIDE, _HEAD = 45, 12, 110
-
-
-def _number(cell: str) -> float | None:
-    """Return the number that a cell begins with; None if it holds other text.
-
-    >>> _number("97.4 [95.8, 98.5]"), _number("8K"), _number("")
-    (97.4, None, None)
-    """
-    first = cell.partition(" ")[0]
-    return float(first) if re.fullmatch(r"\d+\.\d+", first) else None
 
 
 def _without_owner(cell: str) -> str:

@@ -358,7 +358,7 @@ def _overview(
     yield Section(
         "Tasks",
         curves.dots(runs),
-        [tables.task_means(runs), tables.tasks_at_longest(runs)],
+        [tables.task_means(runs, ranks), tables.tasks_at_longest(runs, ranks)],
         folded="Numbers",
     )
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")

@@ -17,7 +17,7 @@ from ruler_report.stats.pairs import Ranks, format_ranks
 from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Spread, Study, format_value
-from ruler_report.table import Table
+from ruler_report.table import Place, Table
 
 FAILED = "Rows that lost points or named more than the gold answers,"
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
@@ -38,42 +38,85 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     ranked = any(ranks)
     head = ("model", *["rank"] * ranked, "effective", *map(format_length, lengths), *AVERAGE_HEADS)
-    rows, thresholds = [], []
+    rows, grid = [], []
     for run, rank in zip(runs, ranks, strict=True):
-        effective = run.summary.headline_length
-        thresholds.append(effective.threshold if effective else None)
-        means = (*_texts(run.summary.overall, lengths), *_texts(run.summary.averages, AVERAGES))
+        means = _means(run.summary.overall, lengths) + _means(run.summary.averages, AVERAGES)
+        grid.append(means)
         reach = run.summary.headline_reach
-        rows.append((run.label, *[format_ranks(rank)] * ranked, reach, *means))
+        rows.append((run.label, *[format_ranks(rank)] * ranked, reach, *_texts(means)))
     *fewer, most = sorted({len(run.summary.tasks) for run in runs})
     tasks = " or ".join([*map(str, fewer), counted(most, "task")])
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
     caption += "; ranks, of runs with the same tasks and lengths, by their mean" * ranked
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
-    return Table("headline", caption, head, tuple(rows), (), bars, tuple(thresholds), best="rows")
+    complete = _complete(grid, start)
+    reaching = frozenset(
+        (y, x)
+        for (y, x), mean in complete.items()
+        if x in bars
+        and (effective := runs[y - 1].summary.headline_length)
+        and mean.value >= effective.threshold
+    )
+    best = _best(complete, ranks, line=0)
+    return Table("headline", caption, head, tuple(rows), (), bars, *best, underlined=reaching)
 
 
-def _texts(means: Mapping[Any, Estimate], keys: Iterable[Any]) -> tuple[str, ...]:
+def _means(means: Mapping[Any, Estimate], keys: Iterable[Any]) -> list[Estimate | None]:
+    return [means.get(key) for key in keys]
+
+
+def _texts(means: Iterable[Estimate | None]) -> tuple[str, ...]:
     """Return means as cells; empty where there is none."""
-    return tuple(str(means[key]) if key in means else "" for key in keys)
+    return tuple("" if mean is None else str(mean) for mean in means)
 
 
-def tasks_at_longest(runs: Sequence[ScoredRun]) -> Table:
+def _complete(grid: Sequence[Sequence[Estimate | None]], start: int) -> dict[Place, Estimate]:
+    """Return the means of which every row has a score; the grid begins at a column."""
+    return {
+        (y, x): mean
+        for y, means in enumerate(grid, 1)
+        for x, mean in enumerate(means, start)
+        if mean and mean.scored == mean.asked
+    }
+
+
+def _best(
+    complete: Mapping[Place, Estimate], ranks: Sequence[Ranks], *, line: int
+) -> tuple[frozenset[Place], str]:
+    """Return where the best complete means of the ranked runs are, if any run is; and in words.
+
+    Runs are lines if `line` is 0, columns if it is 1.
+    """
+    groups: dict[int, dict[Place, float]] = {}
+    for place, mean in complete.items():
+        if len(ranks) > 1 and (ranks[place[line] - 1] or not any(ranks)):
+            groups.setdefault(place[1 - line], {})[place] = round(mean.value, 1)
+    best = {
+        place
+        for scores in groups.values()
+        for place, score in scores.items()
+        if score == max(scores.values())
+    }
+    return frozenset(best), f"the best complete score{' of a ranked run' * any(ranks)}"
+
+
+def tasks_at_longest(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     """Return the scores of all tasks at the longest length that all runs share: models by tasks."""
     length = max(set.intersection(*(set(run.summary.lengths) for run in runs)), default=0)
     tasks = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
-    rows = []
+    grid = []
     for run in runs:
         cells = {task: by[length] for task, by in run.summary.cells.items() if length in by}
-        mean = _texts(run.summary.overall, [length])
-        rows.append((run.label, *_texts(cells, tasks), *mean))
+        grid.append(_means(cells, tasks) + _means(run.summary.overall, [length]))
+    rows = [(run.label, *_texts(means)) for run, means in zip(runs, grid, strict=True) if length]
     caption = f"Score of each task at {format_length(length)}, in percent, with 95 % intervals"
     head = ("model", *tasks, "mean")
-    return Table("tasks-longest", caption, head, tuple(rows) if length else (), best="rows")
+    best = _best(_complete(grid, 1), ranks, line=0)
+    return Table("tasks-longest", caption, head, tuple(rows), (), (), *best)
 
 
-def task_means(runs: Sequence[ScoredRun]) -> Table:
+def task_means(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
     columns = [
         {
@@ -85,12 +128,13 @@ def task_means(runs: Sequence[ScoredRun]) -> Table:
     ]
     names = list(dict.fromkeys(name for column in columns for name in column))
     names.sort(key=lambda name: (name == "mean of all", name.startswith("mean")))
-    cells = zip(*(_texts(column, names) for column in columns), strict=True)
-    rows = tuple((name, *row) for name, row in zip(names, cells, strict=True))
+    grid = [[column.get(name) for column in columns] for name in names]
+    rows = tuple((name, *_texts(means)) for name, means in zip(names, grid, strict=True))
     caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
     marked = tuple(place for place, name in enumerate(names) if name.startswith("mean"))
     head = ("task", *(run.label for run in runs))
-    return Table("scores", caption, head, rows, marked, best="columns")
+    best = _best(_complete(grid, 1), ranks, line=1)
+    return Table("scores", caption, head, rows, marked, (), *best)
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
