@@ -174,8 +174,7 @@ class RunFolder:
         with self._writing(), self._lock():
             if path.exists():
                 try:
-                    there, here = json.loads(path.read_bytes()), json.loads(body)
-                    differing = _differences(self._uncut(dict(there), here), here)
+                    differing = _differences(json.loads(path.read_bytes()), json.loads(body))
                 except (ValueError, TypeError, AttributeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
@@ -190,23 +189,6 @@ class RunFolder:
                 reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
             write_file(path, body + "\n")
-
-    def _uncut(self, run: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
-        """Return a description with the texts that earlier versions cut, of paths and ids alike.
-
-        They recorded what follows the last slash; the start of the run has the options whole, and
-        nothing has what `functools.partial` gave, which is taken from `here`, the one of now.
-        """
-        own = (one for one in self.starts() if one.get("fingerprint") == run.get("fingerprint"))
-        options = next(own, {}).get("arguments", {}).get("options", {})
-        arguments = {**here["engine_info"].get("arguments", {}), **options}
-        for name, given in {"arguments": arguments, "options": options, **options}.items():
-            there = run.get("engine_info", {}).get(name)
-            for key in there if isinstance(there, dict) and isinstance(given, dict) else ():
-                if isinstance(whole := given.get(key), str):
-                    cut = Path(whole).name  # in `here`, it may end in a hash
-                    there[key] = whole if there[key] in (cut, cut.partition("#")[0]) else there[key]
-        return run
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

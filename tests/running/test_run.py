@@ -15,7 +15,6 @@ import ruler_eval
 from ruler_data import Row, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval.answers import Answer
 from ruler_eval.run_dir import RunFolder, RunInfo, _differences
 from ruler_eval.sharding import Shard
 from tests.builds import until
@@ -219,29 +218,6 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     ):
         folder.begin(info(quantization="int8"), Shard())
     assert json.loads((folder.path / "run.json").read_text()) == written
-
-
-def test_a_run_of_an_older_version_that_cut_paths_goes_on_with_the_same_ones(
-    frozen: Path, tmp_path: Path
-) -> None:
-    folder, answer = RunFolder(tmp_path), Answer("vt_2048", 0, "x", "stop", 9, 1, 0.0)
-
-    def info(**arguments: object) -> RunInfo:
-        return run_info(frozen, ["vt_2048"], engine_info={"arguments": arguments})
-
-    old, whole = info(path="hf", share=0.5), {"path": "ckpt/1000/hf", "share": 0.5}
-    folder.begin(old, Shard())
-    folder.log_start(old, Shard(), {"arguments": {"options": whole}})
-    (tmp_path / "answers-0-of-1.jsonl").write_text(json.dumps(asdict(answer)) + "\n")
-    folder.begin(info(**whole), Shard())
-    with pytest.raises(UsageError, match=r"path is 'ckpt/1000/hf' in the folder and 'ckpt/2"):
-        folder.begin(info(path="ckpt/2000/hf", share=0.5), Shard())
-    (tmp_path / "starts.jsonl").unlink()  # as if `functools.partial` had given them
-    for path in ("ckpt/1000/hf", "hf#0123456789abcdef"):
-        folder.begin(info(path=path, share=0.5), Shard())
-    for other in ({"path": "ckpt/hf2", "share": 0.5}, {"path": "hf", "share": "0.5"}):
-        with pytest.raises(UsageError, match="holds another run"):
-            folder.begin(info(**other), Shard())
 
 
 def test_a_difference_says_where_its_texts_are_cut() -> None:
