@@ -136,7 +136,15 @@ def test_a_gate_refuses_margins_and_runs_that_cannot_be(tmp_path: Path) -> None:
         assert "--margin" in refused(
             evaluate("gate", one, "--baseline", one, "--margin", margin), 2
         )
-    assert "the protocols differ" in refused(evaluate("gate", one, "--baseline", other), 2)
+    said = refused(evaluate("gate", one, "--baseline", other), 2)
+    assert "the protocols differ" in said and "; run it as the baseline was run" in said
+    assert "--force" not in said
+
+
+def test_a_gate_on_some_lengths_or_rows_says_so_in_its_verdict() -> None:
+    found = gate(run_with(0.005), run_with(0.0), margin=3.0, rows=300, lengths=[4096])
+    line = "org/lost-0.0 at 4K alone on the first 300 rows of each config, margin 3 points: "
+    assert str(found).startswith(f"not worse: org/lost-0.005 is not worse than {line}")
 
 
 def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> None:

@@ -20,6 +20,7 @@ import ruler_report
 from ruler_data import TASKS
 from ruler_report.pages.report import build
 from ruler_report.results_file import Example, Results, write_results
+from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT
 from tests.results import coin, results_of
@@ -264,6 +265,23 @@ def test_names_of_runs_are_distinct(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "report.csv").read_text(encoding="utf-8")
     names = {line.partition(",")[0] for line in text.splitlines()[1:]}
     assert names == {"x [claimed]", "x (2) [claimed]", "x (2) (2) [claimed]"}
+
+
+def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_differs() -> None:
+    def of(model: str, revision: str = "", **options: float) -> Results:
+        info = {"arguments": options}
+        return results_of({"vt_4096": [1.0]}, model=model, model_revision=revision or None,
+                          engine_info=info)  # fmt: skip
+
+    long = "org/" + "a-very-long-model-name-" * 4
+    first, second = labels_of([of(f"{long}snapkv-{ratio}") for ratio in (0.25, 0.5)])
+    assert len(first) == 80 and first.endswith("snapkv-0.25") and second.endswith("snapkv-0.5")
+    runs = [of("m"), *(of("m", ratio=ratio, window=8) for ratio in (0.25, 0.5, 0.5))]
+    names = ["m", "m (ratio 0.25, window 8)", "m (ratio 0.5, window 8)"]
+    assert labels_of(runs) == [*names, f"{names[2]} (2)"]
+    assert labels_of([of("m", revision) for revision in ("v1", "v2")]) == [
+        "m (revision v1)", "m (revision v2)"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])

@@ -50,6 +50,16 @@ def visible(text: str, *, lines: bool = False) -> str:
     )
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """Return a name as it is shown, its middle left out if it is long.
+
+    >>> shortened("org/model-kvcache-snapkv-0.25", 16)
+    'org/mod…pkv-0.25'
+    """
+    name, half = visible(text), most // 2
+    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
+
+
 def markdown_text(text: str) -> str:
     r"""Return the text as one line of Markdown that shows exactly these characters.
 

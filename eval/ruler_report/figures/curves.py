@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from statistics import fmean
-from typing import Any
 
 from scipy.optimize import isotonic_regression
 
@@ -17,13 +16,13 @@ from ruler_report.figures.style import (
     Axes,
     Drawing,
     names_of,
-    shown_name,
     slug,
     stroke,
 )
-from ruler_report.format import format_length
+from ruler_report.format import format_length, shortened
 from ruler_report.results_file import Cost, Param
 from ruler_report.stats.baseline import retention
+from ruler_report.stats.comparison import options_of
 from ruler_report.stats.cost import cost_of
 from ruler_report.stats.depth import shown_by_depth
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
@@ -154,7 +153,7 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         mean = Lines(f"mean of {len(tasks)} tasks", overall, ticks, threshold, trained=trained)
         panels.insert(0, mean)
     scores = (
-        f"{shown_name(run.label)} {_values(line, ticks)}"
+        f"{shortened(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
     )
     title = "Score in percent by length in tokens, with 95 % intervals"
@@ -174,7 +173,7 @@ def dots(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         task: [_known(run.summary.by_task.get(task)) for run in runs] for task in tasks_of(runs)
     }
     tasks = {task: cells for task, cells in rows.items() if any(cells)}
-    names = ", ".join(shown_name(run.label) for run in runs)
+    names = ", ".join(shortened(run.label) for run in runs)
     scores = (
         f"{task} " + " and ".join(f"{cell.value:.1f}" for cell in cells if cell)
         for task, cells in tasks.items()
@@ -220,7 +219,7 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
             if cells:
                 worst = min(range(len(cells)), key=lambda i: cells[i].value)
                 words.append(
-                    f"{category}, {shown_name(run.label)}: lowest {cells[worst].value:.0f} at "
+                    f"{category}, {shortened(run.label)}: lowest {cells[worst].value:.0f} at "
                     f"depth {100 * worst // len(cells)} to {100 * (worst + 1) // len(cells)}"
                 )
         if any(lines):
@@ -288,7 +287,7 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
         for series, line in zip(groups, overall, strict=True)
     )
     title = f"Score in percent by {name}, mean over lengths, with 95 % intervals"
-    title += f"; dashed: {shown_name(full.label)}" if full and whole else ""
+    title += f"; dashed: {shortened(full.label)}" if full and whole else ""
     title += "; dotted: floor" * (floor is not None)
     series = [*groups] if len(groups) > 1 else ()
     kind = "steps" if name == "training step" else f"option-{slug(name)}"
@@ -346,7 +345,7 @@ def _against(
         if sum(cost is not None and mean is not None for cost, mean in points) > 1:
             parts.append(partial(_draw_points, title=title, points=points))
             words += [
-                f"{shown_name(run.label)} {mean.value:.1f} at {cost:,.2f} {title}"
+                f"{shortened(run.label)} {mean.value:.1f} at {cost:,.2f} {title}"
                 for run, (cost, mean) in zip(runs, points, strict=True)
                 if cost is not None and mean
             ]
@@ -373,14 +372,8 @@ def _draw_points(
     axes.grid()
 
 
-def _options(run: ScoredRun) -> Mapping[str, Any]:
-    """Return the options of a run's engine, or the arguments of its function."""
-    info = run.results.run.engine_info
-    return info.get("arguments") or info.get("options") or {}
-
-
 def _option(run: ScoredRun, name: str) -> float | None:
-    value = _options(run).get(name)
+    value = options_of(run.results.run).get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -388,15 +381,17 @@ def _varied(runs: Sequence[ScoredRun]) -> str:
     """Return the option with most numbers among runs of one model; empty for none."""
     if len({run.results.run.model for run in runs}) > 1:
         return ""
-    names = sorted({name for run in runs for name in _options(run)})
+    names = sorted({name for run in runs for name in options_of(run.results.run)})
     counts = {name: len({_option(run, name) for run in runs} - {None}) for name in names}
     return max((name for name in names if counts[name] > 1), key=lambda n: counts[n], default="")
 
 
 def _method(run: ScoredRun, runs: Sequence[ScoredRun], name: str) -> str:
     """Return what tells a line from others: the options that differ, but for the one drawn."""
-    given = _options(run)
-    varied = [one for one in given if len({str(_options(run).get(one)) for run in runs}) > 1]
+    given = options_of(run.results.run)
+    varied = [
+        one for one in given if len({str(options_of(run.results.run).get(one)) for run in runs}) > 1
+    ]
     return ", ".join(str(given[one]) for one in varied if one != name)
 
 
@@ -415,7 +410,7 @@ def study_lines(runs: Sequence[ScoredRun], study: Study) -> Drawing:
     (axis,) = study.axes
     positions = axis_positions(axis.values)
     labels = dict(zip(positions, map(format_value, axis.values), strict=True))
-    ticks = {x: shown_name(label, SHORT) for x, label in labels.items()}
+    ticks = {x: shortened(label, SHORT) for x, label in labels.items()}
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     table = {
         format_length(length): [

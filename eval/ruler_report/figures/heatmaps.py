@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ruler_report.figures.style import INK, Axes, Drawing, ink_on, shades, shown_name, slug
-from ruler_report.format import format_length
+from ruler_report.figures.style import INK, Axes, Drawing, ink_on, shades, slug
+from ruler_report.format import format_length, shortened
 from ruler_report.stats.comparison import Comparison
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable, shown_by_depth
@@ -70,12 +70,12 @@ def differences(
         cells = [[one.differences[key] for key in row] for row in keys]
         values = np.array([[cell.value if cell.shown else np.nan for cell in row] for row in cells])
         texts = [[_points(cell) for cell in row] for row in cells]
-        panels.append(Heat(shown_name(name, 30), values, rows, columns, texts, (-50.0, 50.0)))
-        words.append(f"{shown_name(name)} {one.overall}")
+        panels.append(Heat(shortened(name, 30), values, rows, columns, texts, (-50.0, 50.0)))
+        words.append(f"{shortened(name)} {one.overall}")
     if panels:
         columns_most = max(len(panel.columns) for panel in panels)
         size = (1.3 + 0.36 * columns_most, 0.45 + 0.19 * max(len(panel.rows) for panel in panels))
-        title = f"Minus {shown_name(base)}, in percentage points; * significant after correction"
+        title = f"Minus {shortened(base)}, in percentage points; * significant after correction"
         alt = f"{title}. Means: {'; '.join(words)}."
         yield Drawing("differences", title, alt, panels, size)
 
@@ -125,11 +125,11 @@ def _depths(name: str, title: str, panels: Sequence[Heat], unit: str = "") -> Dr
     for one in panels:
         row, column = divmod(int(np.nanargmin(one.values)), len(one.columns))
         words.append(
-            f"{shown_name(one.title)}: lowest {one.values[row, column]:.0f} at depth "
+            f"{shortened(one.title)}: lowest {one.values[row, column]:.0f} at depth "
             f"{one.rows[row]}{unit} and {one.columns[column]}"
         )
     size = (0.8 + 0.4 * len(panels[0].columns), 0.45 + 0.2 * len(panels[0].rows))
-    named = [replace(panel, title=shown_name(panel.title, 30)) for panel in panels]
+    named = [replace(panel, title=shortened(panel.title, 30)) for panel in panels]
     return Drawing(name, title, f"{title}. {'; '.join(words)}.", named, size)
 
 
@@ -143,7 +143,7 @@ def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:
         cells = [run.summary.cells[point.task].get(length) for point in study.points]
         values = np.array([cell.value if cell else np.nan for cell in cells]).reshape(shape)
         texts = [f"{c.value:.0f}\n{c.low:.0f}-{c.high:.0f}" if c else "" for c in cells]
-        at = f"{shown_name(run.label, 24)}, {format_length(length)}"
+        at = f"{shortened(run.label, 24)}, {format_length(length)}"
         panels.append(Heat(at, values, rows, columns, np.array(texts).reshape(shape).tolist()))
         scores = "; ".join(
             f"{row} {', '.join(f'{value:.0f}' for value in line)}"

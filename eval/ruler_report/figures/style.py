@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from ruler_report.format import visible
+from ruler_report.format import shortened
 from ruler_report.stats.summary import ScoredRun
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
@@ -136,7 +136,7 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
     thin_ticks(axes)
     keys = [
-        f"{number} {shown_name(name if page else name.rpartition('/')[2])}"
+        f"{number} {shortened(name if page else name.rpartition('/')[2])}"
         for number, name in enumerate(drawing.series, 1)
     ]
     if keys:
@@ -244,13 +244,6 @@ def ink_on(colour: Sequence[float]) -> str:
 def names_of(runs: Sequence[ScoredRun]) -> list[str]:
     """Return the names of series; none for one run, which needs no key."""
     return [run.label for run in runs] if len(runs) > 1 else []
-
-
-def shown_name(text: str, most: int = 40) -> str:
-    """Return a model's name as a key shows it, its middle left out if it is long."""
-    name = visible(text)
-    half = most // 2
-    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def slug(text: str) -> str:

@@ -63,6 +63,7 @@ class Gate(Shown):
         lacking: rows of the baseline to which the run has no answer, by config.
         rows: about how many rows a config would tell, where these cannot; None for no number.
         remedy: what would tell, where these rows cannot; in words.
+        only: the rows and lengths that were chosen, in words; empty for all.
     """
 
     margin: float
@@ -71,6 +72,7 @@ class Gate(Shown):
     lacking: dict[str, int]
     rows: int | None
     remedy: str
+    only: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -97,7 +99,7 @@ class Gate(Shown):
         )
         base, new = self.comparison.labels
         sentence = SENTENCES[self.verdict].format(base=base, new=new)
-        line = f"{self.verdict}: {sentence}, margin {self.margin:g} points: {parts}"
+        line = f"{self.verdict}: {sentence}{self.only}, margin {self.margin:g} points: {parts}"
         if self.verdict == CANNOT_TELL:
             line += f"; {self.remedy}"
         return (line, *self.comparison.validity)
@@ -140,7 +142,8 @@ def gate(
     labels = labels_of([first, second])
     check_scored(first)
     if not have_same_answers(first, second):
-        pair_table([first, second])  # refuses what cannot be compared
+        remedy = "run it as the baseline was run"
+        pair_table([first, second], remedy=remedy)  # refuses what cannot be compared
         second = against(second, first)
     runs = dict(zip(labels, (first, second), strict=True))
     believed = claimed or not (first.claimed or second.claimed)
@@ -167,7 +170,9 @@ def gate(
         remedy = f"about {would_tell:,} rows a config would tell"
     else:
         remedy = "the difference is so near the margin that no number of rows would tell"
-    return Gate(margin, made, verdicts, lacking[1], would_tell, remedy, made.notes)
+    only = f" at {', '.join(map(format_length, lengths))} alone" * bool(lengths)
+    only += f" on the first {rows} rows of each config" * bool(rows)
+    return Gate(margin, made, verdicts, lacking[1], would_tell, remedy, only, made.notes)
 
 
 def _lacking(run: Results) -> dict[str, int]:

@@ -4,7 +4,7 @@
 protocol, edition and MAJOR version of the data agree, whatever the suite and the tokenizer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, product
 from typing import Any, get_args
@@ -14,7 +14,7 @@ from ruler_data.names import counted, quote
 from ruler_eval import run_dir
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
-from ruler_report.format import format_length, format_p, visible
+from ruler_report.format import format_length, format_p, shortened, visible
 from ruler_report.results_file import Cost, Results, Run, ScoreName, read_results
 from ruler_report.stats.cost import cost_of, cost_table
 from ruler_report.stats.pairs import (
@@ -276,15 +276,39 @@ def _notes(run: Results, *, added: bool) -> Iterator[str]:
 
 
 def labels_of(runs: Sequence[Results]) -> list[str]:
-    """Return a distinct name for each run: the user's, or its model; what is claimed is marked."""
+    """Return a distinct name for each run: the user's, or its model; what is claimed is marked.
+
+    Where names repeat, the options or the revision that differ follow, or else a number.
+    """
+    shown = [
+        shortened(run.name or run.run.model, 80) + " without context" * run.run.no_context
+        for run in runs
+    ]
+    alike: dict[str, list[RunInfo]] = {}
+    for name, run in zip(shown, runs, strict=True):
+        alike.setdefault(name, []).append(run.run)
     labels: list[str] = []
-    for run in runs:
-        name = visible(run.name or run.run.model)[:80]
-        name += " without context" * run.run.no_context
+    for name, run in zip(shown, runs, strict=True):
+        name += _apart(run.run, alike[name])
         mark = " [claimed]" * bool(run.claimed)
         names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
         labels.append(next(label for label in names if label not in labels))
     return labels
+
+
+def options_of(run: RunInfo) -> Mapping[str, Any]:
+    """Return the options of a run's engine, or the arguments of its function."""
+    return run.engine_info.get("arguments") or run.engine_info.get("options") or {}
+
+
+def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
+    """Return in brackets what tells a run from others of its name; empty if that is long."""
+    options = {key: {str(options_of(one).get(key)) for one in runs} for key in options_of(run)}
+    told = [f"{key} {options_of(run)[key]}" for key, found in options.items() if len(found) > 1]
+    if not told and run.model_revision and len({one.model_revision for one in runs}) > 1:
+        told = [f"revision {run.model_revision[:12]}"]
+    text = visible(", ".join(told))
+    return f" ({text})" if 0 < len(text) <= 40 else ""
 
 
 def caveats(run: RunInfo) -> Iterator[str]:
@@ -347,7 +371,7 @@ def check_comparable(
     stack: ScoreStack,
     *,
     names: Sequence[str] = (),
-    remedy: str = "--force compares anyway",
+    remedy: str,
     force: bool = False,
 ) -> None:
     """Check that all runs can be compared with the first; `names` are theirs in the refusal.
@@ -381,11 +405,12 @@ def pair_table(
     labels: Sequence[str] | None = None,
     *,
     force: bool = False,
+    remedy: str = "--force compares anyway",
     score: ScoreName | None = None,
 ) -> PairTable:
     """Return the table of runs that can be compared; `score` as in `compare`."""
     table = PairTable([_with_score(run, score) for run in runs], labels or labels_of(runs))
-    check_comparable(runs, table.stack, force=force)
+    check_comparable(runs, table.stack, remedy=remedy, force=force)
     return table
 
 
