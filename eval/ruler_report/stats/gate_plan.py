@@ -1,8 +1,10 @@
 """`ruler-eval gate --plan`: before a run, how many rows of which configs a gate needs.
 
-A gate passes a run if the lower end of the 95 % interval of its difference from the baseline is
-above minus the margin. For two equally good models that happens in 80 of 100 cases once the margin
-is 2.8 standard errors of the difference (1.96 + 0.84; Julious, Statistics in Medicine 23 (2004)).
+A gate passes a run if the lower ends of the 95 % intervals of its differences from the baseline,
+overall and by category, are above minus the margin. For two equally good models one is with a power
+of P once the margin is 1.96 + z(P) standard errors of the difference (Julious, Statistics in
+Medicine 23 (2004)). Each of n tests has the nth root of 80 %, so that at least 80 of 100
+pass them all.
 The variance of a row's difference is taken as twice the variance of its score times 1 - `SHARED`,
 because hard questions are hard for both models. Scores and their variance are those of the
 baseline; without one a score of 90 is assumed.
@@ -11,6 +13,7 @@ baseline; without one a score of 90 is assumed.
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -26,8 +29,8 @@ from ruler_report.stats.baseline import check_margin
 from ruler_report.stats.effective_length import OVERALL
 from ruler_report.table import Shown, Table
 
-#: Standard errors in a margin, for a power of 80 %.
-ERRORS = 1.96 + 0.84
+#: Share of equal models that pass all tests.
+POWER = 0.8
 #: Share of the variance that two models have in common; an assumption.
 SHARED = 0.5
 #: Score of a row that is assumed without a baseline.
@@ -83,7 +86,9 @@ class GatePlan(Shown):
             (one.name, str(one.configs), f"{one.rows:,}", f"{one.smallest:.2f}")
             for one in self.parts
         )
-        caption = f"Rows that show a loss below {self.margin:g} points in 80 of 100 equal models"
+        caption = (
+            f"Rows that show a loss below {self.margin:g} points in at least 80 of 100 equal models"
+        )
         smallest = f"smallest margin with {self.available} rows"
         table = Table("plan", caption, ("test", "configs", "rows a config", smallest), rows)
         lengths = ",".join(map(str, self.lengths))
@@ -141,7 +146,10 @@ def plan(
         known = baseline.configs[name].category if baseline else TASKS[task].category
         categories.setdefault(known, []).append(variance)
     available = min(rows or RELEASED, RELEASED)
-    parts = tuple(_part(name, found, margin / 100, available) for name, found in categories.items())
+    errors = 1.96 + NormalDist().inv_cdf(POWER ** (1 / len(categories)))
+    parts = tuple(
+        _part(name, found, margin / 100, errors, available) for name, found in categories.items()
+    )
     needed = max(part.rows for part in parts)
     cost, notes = None, list[str]()
     if model or gpu:
@@ -176,12 +184,12 @@ def _known(baseline: Results, config: str) -> list[float]:
     return [one for one in baseline.configs[config].headline_scores if one is not None]
 
 
-def _part(name: str, variances: list[float], margin: float, available: int) -> Part:
-    """Return what a mean over configs needs."""
+def _part(name: str, variances: list[float], margin: float, errors: float, available: int) -> Part:
+    """Return what a mean over configs needs; a margin has so many standard errors."""
     configs = len(variances)
     of_mean = 2 * (1 - SHARED) * sum(variances) / configs**2  # times 1 / rows of each config
-    rows = max(2, math.ceil(of_mean * (ERRORS / margin) ** 2))
-    return Part(name, configs, rows, 100 * ERRORS * math.sqrt(of_mean / available))
+    rows = max(2, math.ceil(of_mean * (errors / margin) ** 2))
+    return Part(name, configs, rows, 100 * errors * math.sqrt(of_mean / available))
 
 
 def _cost(
