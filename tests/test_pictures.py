@@ -21,6 +21,7 @@ from ruler_report.figures.style import (
     stroke,
     thin_ticks,
 )
+from ruler_report.pages.report import build
 from ruler_report.pages.tables import correlations, depth_grid
 from ruler_report.results_file import Cost, Depth, Results
 from ruler_report.stats.baseline import retention
@@ -139,6 +140,23 @@ def test_every_task_has_a_panel_and_every_line_its_number() -> None:
         assert title in words and {str(number) for number in range(1, 13)} <= set(words)
 
 
+def test_a_caption_promises_intervals_only_where_they_are_drawn() -> None:
+    run = scored(results_of({f"vt_{length}": [1.0, 0.0] for length in LENGTHS}))
+    for many in (12, 13):
+        (drawing,) = curves.by_length([run] * many)
+        assert ("with 95 % intervals" in drawing.title) == (many <= curves.MANY)
+
+
+def test_panels_of_runs_with_long_names_have_different_titles() -> None:
+    names = [f"org/model-with-a-long-name-{number:02d}-instruct-8x22b" for number in range(4)]
+    runs = [results_of({"vt_4096": [1.0, 0.0], "vt_8192": [1.0, 0.0]}, model=n) for n in names]
+    report = build(runs, medium="page")
+    for name in ("differences", "depth-length"):
+        (picture,) = (one for one in report.pictures if one.name == name)
+        titles = re.findall(r"(\d) org/model-wi…-instruct-8x22b", texts(picture))
+        assert titles == [str(number + 1) for number in range(4)][-len(picture.panels) :]
+
+
 def test_labels_at_the_ends_of_lines_never_overlap() -> None:
     rng = random.Random("ends")
     for _ in range(200):
@@ -152,7 +170,7 @@ def test_names_of_models_are_not_read_as_formulas() -> None:
     runs = [scored(results_of({"vt_4096": [1.0, 0.0]}), name)
             for name in ("a $\\frac{$ b <&> \x1b[31m", "b")]  # fmt: skip
     comparison = compare(runs[1].results, runs[0].results)
-    (drawing,) = heatmaps.differences("b", [runs[0].label], [comparison])
+    (drawing,) = heatmaps.differences("b", {runs[0].label: comparison})
     picture = render(drawing, "page")
     assert "$\\frac{$" in texts(picture) and "\x1b" not in picture.panels[0]
     assert picture.files["png"].startswith(b"\x89PNG")
@@ -166,7 +184,7 @@ def test_a_grid_of_depths_shows_each_depth_with_its_own_rows() -> None:
         results.configs[name] = replace(one, params={"depths": 11})
     run = scored(results)
     (depths,) = depth_grids(run)
-    drawing = heatmaps.depth_grid([run], [depths])
+    drawing = heatmaps.depth_grid({"m": depths})
     assert "lowest 20 at depth 40 percent and 4K" in drawing.alt
     assert texts(render(drawing, "page")).count("100") >= 21
     table = depth_grid(depths)
@@ -214,6 +232,22 @@ def test_a_picture_shows_the_retention_of_the_table_also_where_runs_have_other_l
     table = [retention(run.results, full.results)[None, None].value for run in pressed]
     assert [cell.value for cell in [*kept.lines[0].values()][1:]] == table
     assert kept.lines[0][0.0].value == 100
+    other = scored(results_of({"vt_4096": [1.0, 0.0]}, engine_info={"arguments": {"press": "x"}}))
+    (beside,) = curves.by_number([*runs, other], baseline=full)  # other has no ratio
+    assert beside.alt == drawing.alt
+
+
+def test_retention_and_means_of_a_picture_are_over_the_same_configs() -> None:
+    def of(ratio: float, *tasks: str) -> ScoredRun:
+        scores = {f"{t}_4096": coin(f"{ratio}{t}", (1 - ratio) * len(t) / 4, 40) for t in tasks}
+        return scored(results_of(scores, engine_info={"arguments": {"ratio": ratio}}))
+
+    full, *_ = runs = [of(0.0, "vt", "cwe"), of(0.25, "vt", "cwe"), of(0.5, "vt")]
+    (drawing,) = curves.by_number(runs, baseline=full)
+    mean, kept = (one for one in drawing.panels[:2] if isinstance(one, curves.Lines))
+    assert mean.title == "mean of 1 task" and mean.threshold
+    for ratio, cell in mean.lines[0].items():
+        assert kept.lines[0][ratio].value == pytest.approx(100 * cell.value / mean.threshold)
 
 
 def test_scores_stand_against_what_the_answers_cost() -> None:

@@ -2,14 +2,15 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from statistics import fmean
 
 from scipy.optimize import isotonic_regression
 
+from ruler_data.names import counted
 from ruler_report.figures.style import (
     GRID,
     INK,
@@ -27,7 +28,7 @@ from ruler_report.stats.cost import cost_of
 from ruler_report.stats.depth import shown_by_depth
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.scores import Estimate, ScoreStack
-from ruler_report.stats.summary import CATEGORIES, ScoredRun
+from ruler_report.stats.summary import CATEGORIES, ScoredRun, counted_tasks
 from ruler_report.stats.sweeps import Study, format_value
 
 #: An axis is logarithmic if its largest value is at least this many times its smallest.
@@ -150,16 +151,20 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         for task in tasks
     ]
     if len(tasks) > 1 and any(overall):
-        mean = Lines(f"mean of {len(tasks)} tasks", overall, ticks, threshold, trained=trained)
+        mean = Lines(f"mean of {counted_tasks(runs)}", overall, ticks, threshold, trained=trained)
         panels.insert(0, mean)
     scores = (
         f"{shortened(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
     )
-    title = "Score in percent by length in tokens, with 95 % intervals"
+    title = "Score in percent by length in tokens" + _intervals(runs)
     title += "; dashed and hollow: longer than the model was trained on" * any(trained)
     alt = f"Mean score over all tasks, in percent: {'; '.join(scores)}."
     yield Drawing("lengths", title, alt, panels, series=names_of(runs))
+
+
+def _intervals(lines: Sized) -> str:
+    return ", with 95 % intervals" * (len(lines) <= MANY)
 
 
 def tasks_of(runs: Sequence[ScoredRun]) -> list[str]:
@@ -236,7 +241,8 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
     An option is a number among those of the engine, e.g. a compression ratio, that differs between
     runs of one model; other options that differ make a line each, e.g. a method. The baseline, or
     else a run without the option, is a dashed line, that of full attention, of which the others
-    retain a share. Means are over the configs that all runs have.
+    retain a share. Means, and what is retained, are over the configs that all runs have. Beside a
+    baseline, runs without the number are left out.
     """
     name = "training step"
     places = {id(run): float(step) for run in runs if (step := step_of(run)) is not None}
@@ -244,11 +250,13 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
         name = _varied(runs)
         places = {id(run): value for run in runs if (value := _option(run, name)) is not None}
     values = sorted({*places.values()})
+    if baseline:
+        runs = [run for run in runs if id(run) in places or run is baseline]
     rest = [run for run in runs if id(run) not in places and run is not baseline]
     full = baseline or next(iter(rest), None)
     stack = ScoreStack([run.results for run in runs])
     tasks, lengths = stack.shared()
-    if len(values) < 2 or len(rest) > (not baseline and name != "training step") or not tasks:
+    if len(values) < 2 or len(rest) > (name != "training step") or not tasks:
         return
     groups: dict[str, dict[float, ScoredRun]] = {}
     for run in sorted((run for run in runs if id(run) in places), key=lambda run: places[id(run)]):
@@ -261,17 +269,19 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
         return [{x: cell for x, cell in line.items() if cell} for line in every]
 
     def means(some: Sequence[str]) -> Callable[[ScoredRun], Estimate | None]:
-        found = stack.estimates((some,), dict.fromkeys(lengths, 1 / len(lengths)))
-        return lambda run: next(m for m, one in zip(found, runs, strict=True) if one is run)
+        estimates = stack.estimates((some,), dict.fromkeys(lengths, 1 / len(lengths)))
+        found = dict(zip(map(id, runs), estimates, strict=True))
+        return lambda run: found[id(run)]
 
     mean = means(tasks)
     overall, whole = lines(mean), _known(mean(full)) if full else None
     floors = [stack.configs[0][key].floor for key in product(tasks, lengths)]
     floor = 100 * fmean(one.score for one in floors if one) if all(floors) else None
     dashed = whole.value if whole else None
-    panels = [Lines("all tasks", overall, ticks, dashed, floor)]
+    panels = [Lines(f"mean of {counted(len(tasks), 'task')}", overall, ticks, dashed, floor)]
     if full and whole:
-        kept = lines(lambda run: _retained(run, full))
+        names = [f"{task}_{length}" for task, length in product(tasks, lengths)]
+        kept = lines(lambda run: _retained(run, full, names))
         top = max([100.0, *(cell.value for line in kept for cell in line.values())])
         panels.append(Lines("retained, in percent", kept, ticks, 100, top=top))
     for category in CATEGORIES:
@@ -286,16 +296,19 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
         f"{series} {_values(line, labels)}".strip()
         for series, line in zip(groups, overall, strict=True)
     )
-    title = f"Score in percent by {name}, mean over lengths, with 95 % intervals"
+    title = f"Score in percent by {name}, mean over lengths{_intervals(groups)}"
     title += f"; dashed: {shortened(full.label)}" if full and whole else ""
     title += "; dotted: floor" * (floor is not None)
     series = [*groups] if len(groups) > 1 else ()
     kind = "steps" if name == "training step" else f"option-{slug(name)}"
-    yield Drawing(kind, title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9), series)
+    yield Drawing(kind, title, f"Mean score: {scores}.", panels, (2.9, 1.9), series)
 
 
-def _retained(run: ScoredRun, full: ScoredRun) -> Estimate | None:
-    found = retention(run.results, full.results)[None, None]
+def _retained(run: ScoredRun, full: ScoredRun, names: Iterable[str]) -> Estimate | None:
+    parts = [
+        replace(one.results, configs={n: one.configs[n] for n in names}) for one in (run, full)
+    ]
+    found = retention(*parts)[None, None]
     if found.value is None:
         return None
     return Estimate(found.value, found.low, found.high, 1, 1)

@@ -1,6 +1,6 @@
 """Heat maps: differences between runs, evidence by depth and length, grids, correlations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -59,12 +59,16 @@ class Heat:
         axes.set_yticks(np.arange(len(self.rows)) + 0.5, self.rows)
 
 
-def differences(
-    base: str, names: Sequence[str], comparisons: Sequence[Comparison]
-) -> Iterator[Drawing]:
-    """Yield the differences between runs and a base by task and length, a panel for each run."""
+def numbered(runs: Sequence[ScoredRun]) -> list[str]:
+    """Return the titles of panels: of several runs they begin with the numbers of the key."""
+    many = len(runs) > 1
+    return [f"{number} " * many + run.label for number, run in enumerate(runs, 1)]
+
+
+def differences(base: str, comparisons: Mapping[str, Comparison]) -> Iterator[Drawing]:
+    """Yield the differences between runs and a base by task and length, a panel for each title."""
     panels, words = [], []
-    for name, one in zip(names, comparisons, strict=True):
+    for name, one in comparisons.items():
         rows, columns = [*one.tasks, one.all_tasks], [*map(format_length, one.lengths), "mean"]
         keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
         cells = [[one.differences[key] for key in row] for row in keys]
@@ -92,7 +96,7 @@ def _points(cell: Difference) -> str:
 def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the evidence shown by depth and length, all tasks pooled, a panel for each run."""
     panels = []
-    for run in runs:
+    for name, run in zip(numbered(runs), runs, strict=True):
         lengths = run.summary.lengths
         columns = [shown_by_depth(run, run.summary.tasks, [length]) for length in lengths]
         bins = min((len(column) for column in columns if column), default=0)
@@ -102,19 +106,19 @@ def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         blank = [np.nan] * bins
         values = np.array([[cell.value for cell in column] or blank for column in columns]).T
         edges = [f"{100 * edge // bins}-{100 * (edge + 1) // bins}" for edge in range(bins)]
-        panels.append(Heat(run.label, values, edges, [*map(format_length, lengths)]))
+        panels.append(Heat(name, values, edges, [*map(format_length, lengths)]))
     if panels:
         title = "Evidence shown, in percent, by its depth in the context and by length"
         yield _depths("depth-length", title, panels)
 
 
-def depth_grid(runs: Sequence[ScoredRun], tables: Sequence[DepthTable]) -> Drawing:
-    """Return the scores of a task on a grid of depths, a panel for each run."""
+def depth_grid(tables: Mapping[str, DepthTable]) -> Drawing:
+    """Return the scores of a task on a grid of depths, a panel for each title."""
     panels = [
-        Heat(run.label, one.values, one.depths, [*map(format_length, one.lengths)])
-        for run, one in zip(runs, tables, strict=True)
+        Heat(name, one.values, one.depths, [*map(format_length, one.lengths)])
+        for name, one in tables.items()
     ]
-    task = tables[0].task
+    task = next(iter(tables.values())).task
     title = f"{task}: score in percent by depth and length"
     return _depths(f"depth-{slug(task)}", title, panels, " percent")
 

@@ -192,8 +192,7 @@ def build(
     overview = _overview(ordered, ranks, base if baseline else None)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
-        others = [run for run in ordered if run is not base]
-        sections = _compared(base, others, comparisons, retained=baseline is not None)
+        sections = _compared(base, ordered, comparisons, retained=baseline is not None)
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
     chapters.append(("Where scores are lost", "lost", False, _lost(ordered)))
     chapters += [
@@ -372,18 +371,22 @@ def _compared(
     *,
     retained: bool,
 ) -> Iterator[Section]:
-    names = [run.label for run in runs]
-    drawings = heatmaps.differences(base.label, names, [comparisons[name] for name in names])
-    yield Section(drawings=drawings)
+    panels = {
+        name: comparisons[run.label]
+        for name, run in zip(heatmaps.numbered(runs), runs, strict=True)
+        if run is not base
+    }
+    yield Section(drawings=heatmaps.differences(base.label, panels))
+    others = [run for run in runs if run is not base]
     if retained:
         kept = [
             retention_table(
                 f"retention-{place}", (base.label, run.label), run.results, base.results
             )
-            for place, run in enumerate(runs, 2)
+            for place, run in enumerate(others, 2)
         ]
         yield Section(f"Retention of {base.label}", tables=kept)
-    for place, name in enumerate(names, 2):
+    for place, name in enumerate((run.label for run in others), 2):
         one = comparisons[name]
         table = one.table(f"comparison-{place}", (base.label, name))
         yield Section(tables=[table], folded=one.conclusion)
@@ -395,11 +398,11 @@ def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
         those = [run for run in runs if study in run.summary.studies]
         drawing = {"line": curves.study_lines, "grid": heatmaps.study_grid}.get(study.shape)
         yield Section(study.title, [drawing(those, study)] if drawing else ())
-    grids: dict[str, list[tuple[ScoredRun, DepthTable]]] = {}
-    for run in runs:
+    grids: dict[str, dict[str, DepthTable]] = {}
+    for name, run in zip(heatmaps.numbered(runs), runs, strict=True):
         for table in depth_grids(run):
-            grids.setdefault(table.task, []).append((run, table))
-    drawings = [heatmaps.depth_grid(*zip(*found, strict=True)) for found in grids.values()]
+            grids.setdefault(table.task, {})[name] = table
+    drawings = [heatmaps.depth_grid(found) for found in grids.values()]
     drawings += [*curves.by_depth(runs), *heatmaps.depth_maps(runs)]
     if drawings:
         yield Section("Evidence by depth", drawings, text=DEPTH_TEXT)

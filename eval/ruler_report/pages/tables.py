@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ruler_data.names import counted, parse_config
+from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
@@ -15,7 +15,7 @@ from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
 from ruler_report.stats.pairs import Ranks, format_ranks
 from ruler_report.stats.scores import Estimate
-from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun
+from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun, counted_tasks
 from ruler_report.stats.sweeps import Spread, Study, format_value
 from ruler_report.table import Place, Table
 
@@ -44,8 +44,7 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
         grid.append(means)
         reach = run.summary.headline_reach
         rows.append((run.label, *[format_ranks(rank)] * ranked, reach, *_texts(means)))
-    *fewer, most = sorted({len(run.summary.tasks) for run in runs})
-    tasks = " or ".join([*map(str, fewer), counted(most, "task")])
+    tasks = counted_tasks(runs)
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
     caption += "; ranks, of runs with the same tasks and lengths, by their mean" * ranked
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
 
-from ruler_data.names import parse_config
+from ruler_data.names import counted, parse_config
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
 from ruler_report.failures import ABSENT, CONTEXT, REFUSAL
@@ -227,6 +227,12 @@ class ScoredRun(Shown):
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each config, with its means in [0, 1]."""
         return self.results.to_records()
+
+
+def counted_tasks(runs: Iterable[ScoredRun]) -> str:
+    """Return how many tasks runs have, e.g. `1 or 13 tasks`."""
+    *fewer, most = sorted({len(run.summary.tasks) for run in runs})
+    return " or ".join([*map(str, fewer), counted(most, "task")])
 
 
 class RunScores(ScoreStack):
