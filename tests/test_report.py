@@ -126,7 +126,9 @@ def test_a_run_that_lacks_tasks_or_lengths_has_no_rank_and_changes_no_other_comp
     base, worse, better = (few(name, rate) for name, rate in (("b", 0.9), ("w", 0.3), ("x", 1.0)))
     partial = replace(better, configs={"vt_4096": better.configs["vt_4096"]})
     alone, beside = (build([base, worse, *more], medium=None) for more in ((), (partial,)))
-    assert beside.verdict[:2] == alone.verdict[:2]
+    assert alone.verdict[0].endswith("it is better than every other run.")
+    said = alone.verdict[0].replace("other run", "other ranked run")
+    assert beside.verdict[:2] == (f"Of the ranked runs, {said}", alone.verdict[1])
     assert (
         "org/x minus org/b: " in beside.verdict[2] and "over 1 task at 4K, p" in beside.verdict[2]
     )
@@ -135,7 +137,7 @@ def test_a_run_that_lacks_tasks_or_lengths_has_no_rank_and_changes_no_other_comp
     ]  # fmt: skip
     assert "org/x: lacks tasks or lengths of others; no rank" in beside.notes
     first = build([partial, base, worse], medium=None)
-    assert first.verdict[0] == alone.verdict[0] and "org/b minus org/x" in first.verdict[1]
+    assert first.verdict[0] == beside.verdict[0] and "org/b minus org/x" in first.verdict[1]
     assert build([base, partial], medium=None).verdict[0].startswith("No run is ranked: no two ")
 
 

@@ -224,7 +224,7 @@ def build(
 
 def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun]) -> str:
     """Return which run is the best, and what the pairs show of it; `order` are its places."""
-    best, others = order[0], order[1:]
+    best, others, part = order[0], order[1:], len(order) < len(runs)
     found: dict[str, list[str]] = {}
     for other in others:
         verdict = table.difference((None, None), best, other).verdict
@@ -239,7 +239,7 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
         words[verdict].format(_listed(found[verdict])) for verdict in words if verdict in found
     ]
     if found.keys() == {FIRST}:
-        sentences = ["it is better than every other run"]
+        sentences = [f"it is better than every other {'ranked ' * part}run"]
     ties = sum(table.pairs[None, None].value[best, other] == 0 for other in others)
     mean = f"mean, {runs[0].summary.mean}"
     cells = {(task, length) for task in table.tasks for length in table.lengths}
@@ -247,7 +247,7 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
         mean = f"mean over the configs that are compared ({len(cells)})"
     if not table.stack.complete:
         mean = f"{mean}, unanswered rows counted as wrong"
-    return (
+    return "Of the ranked runs, " * part + (
         f"{runs[0].label} {'shares' if ties else 'has'} the highest {mean}; {'; '.join(sentences)}."
     )
 
