@@ -183,7 +183,7 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
 
 def _names_more(row: Row, answer: str) -> bool:
     """Whether a right answer in free words has other names, numbers or items of the context."""
-    text, context = wording.ASIDES.sub("", plain(answer)), lower(row.context)
+    text = wording.ASIDES.sub("", plain(answer))
     gold = [word for output in row.outputs for word in folded(output)]
     known = [*_asked(row), *gold]
     items = _ITEM.split(text) if len(words_of(text)) <= 4 * _FEW else []
@@ -191,7 +191,7 @@ def _names_more(row: Row, answer: str) -> bool:
     items = [item for item in items if {*folded(item)} - {*wording.SPEECH, *known}]
     every = [name for name in (*wording.names(text, known), *items) if len(name) >= _BEGUN]
     return not {*gold} <= {"yes", "no"} and (
-        any(_is_in(context, name) for name in every)
+        any(_is_in(lower(row.context), name) for name in every)
         or any(item.istitle() and wording.NAME.fullmatch(item) for item in items)
     )
 
