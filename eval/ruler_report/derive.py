@@ -63,16 +63,15 @@ def derive_named(
     Raises:
         RulerError: as `derive`; or a run has no score at all.
     """
+    every: dict[str, Run] = {folder_of(run): run for run in runs}  # one that is twice there is one
     named: dict[str, str] = {}
-    places: dict[str, Run] = {}
     for entry in names:
         name, _, place = entry.rpartition("=")
         if not (name and place):
             option = f"--name {quote(entry)}"
             raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
         named[folder_of(place)] = name
-        places[folder_of(place)] = place
-    every = {**{folder_of(run): run for run in runs}, **places}  # one that is twice there is one
+        every[folder_of(place)] = place
     numbers: dict[str, dict[str, float]] = {place: {} for place in every}
     for entry in attributes:
         option = f"--attr {quote(entry)}"

@@ -254,9 +254,11 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
         runs = [run for run in runs if id(run) in places or run is baseline]
     rest = [run for run in runs if id(run) not in places and run is not baseline]
     full = baseline or next(iter(rest), None)
+    if len(values) < 2 or len(rest) > (name != "training step"):
+        return
     stack = ScoreStack([run.results for run in runs])
     tasks, lengths = stack.shared()
-    if len(values) < 2 or len(rest) > (name != "training step") or not tasks:
+    if not tasks:
         return
     groups: dict[str, dict[float, ScoredRun]] = {}
     for run in sorted((run for run in runs if id(run) in places), key=lambda run: places[id(run)]):

@@ -86,11 +86,7 @@ def differences(base: str, comparisons: Mapping[str, Comparison]) -> Iterator[Dr
 
 def _points(cell: Difference) -> str:
     rounded = round(cell.value)
-    return (
-        ""
-        if not cell.shown
-        else (f"{rounded:+d}" if rounded else "0") + "*" * (cell.verdict != CANNOT_TELL)
-    )
+    return (f"{rounded:+d}" if rounded else "0") + "*" * (cell.verdict != CANNOT_TELL)
 
 
 def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
