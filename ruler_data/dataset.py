@@ -38,9 +38,9 @@ class Source:
     """Where a dataset comes from.
 
     Attributes:
-        folder: that holds its files; for a release, those downloaded so far.
+        folder: the dataset's files; for a release, those downloaded so far.
         manifest: of the dataset.
-        release: on the Hub; None for a local folder.
+        release: the release on the Hub; None for a local folder.
     """
 
     folder: Path
@@ -59,11 +59,11 @@ class Source:
         for config in configs:
             name, expected = config_file(config), self.manifest.configs[config].sha256
             try:
-                found = sha256_file(self.folder / name)
+                actual = sha256_file(self.folder / name)
             except OSError as error:
                 raise RulerError(name, f"cannot be read: {error.strerror or error}") from error
-            if found != expected:
-                raise RulerError(name, f"refused: sha256 expected {expected}, found {found}")
+            if actual != expected:
+                raise RulerError(name, f"refused: sha256 expected {expected}, found {actual}")
 
     def __str__(self) -> str:
         return f"{self.release.repo} {self.release.revision}" if self.release else str(self.folder)
@@ -73,7 +73,7 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
     """Return a folder, or a Hub repo at a revision; only the manifest is read.
 
     Raises:
-        UsageError: there is no such dataset, or a repo lacks a revision, or a folder was given one.
+        UsageError: there is no such dataset, a repo comes without a revision, or a folder with one.
         RulerError: the manifest is damaged, or the Hub does not provide it.
     """
     from ruler_data.hub.download import open_release
@@ -186,7 +186,7 @@ class Rows(Sequence[Row]):
             return [self[at] for at in range(*index.indices(len(self)))]
         from ruler_data.parquet import SCHEMA, opened
 
-        at = range(len(self))[index]  # an IndexError beyond the end, and the place of a negative
+        at = range(len(self))[index]  # raises IndexError beyond the end; makes a negative positive
         with readable(self.config):
             number = bisect_right(self._starts, at) - 1
             if self._group is None or self._group[0] != number:

@@ -17,8 +17,8 @@ import platformdirs
 from ruler_data.errors import RulerError
 
 
-def kept(path: Path, make: Callable[[], bytes]) -> bytes:
-    """Return what `make` returns, from a file of the user's cache if it is there undamaged.
+def cached_bytes(path: Path, make: Callable[[], bytes]) -> bytes:
+    """Return the bytes of a file in the user's cache; if missing or damaged, `make` returns them.
 
     A cache that cannot be written costs time and nothing else.
     """
@@ -77,7 +77,7 @@ def replacing(path: Path, need: Callable[[], str]) -> Iterator[BinaryIO]:
 
 
 def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
-    """Return what a failed write says; only a full disk or quota asks for space.
+    """Return the error for a failed write; only a full disk or quota asks for space.
 
     Args:
         path: the file.
@@ -109,8 +109,8 @@ def sync_folder(folder: Path) -> None:
 
 def cache_dir(*parts: str) -> Path:
     """Return a folder in the user's cache (RULER_CACHE); losing it costs time and nothing else."""
-    chosen = os.environ.get("RULER_CACHE")
-    return (Path(chosen) if chosen else _default_cache()).joinpath(*parts)
+    folder = os.environ.get("RULER_CACHE")
+    return (Path(folder) if folder else _default_cache()).joinpath(*parts)
 
 
 def _default_cache() -> Path:
@@ -166,7 +166,7 @@ def download(
     name: str | None = None,
     unzip: list[str] | None = None,
 ) -> Path:
-    """Return a downloaded file; one that is in the folder with the right hash is taken from there.
+    """Return a downloaded file; one in the folder with the right hash is not downloaded again.
 
     A download that breaks off, or that the host answers with a temporary error, is tried again. A
     host that cannot be connected to is not, so that a machine without network does not wait.
@@ -207,8 +207,8 @@ def download(
             processor=pooch.Unzip(members=unzip, extract_dir=".") if unzip else None,
         )
     except ValueError as error:  # raised by pooch if the hash differs
-        found = re.search("got ([0-9a-f]{64})", str(error))
-        what = f"refused: sha256 expected {sha256}, found {found[1] if found else error}"
+        match = re.search("got ([0-9a-f]{64})", str(error))
+        what = f"refused: sha256 expected {sha256}, found {match[1] if match else error}"
         raise RulerError(url, what) from error
     except (requests.RequestException, OSError) as error:
         raise Unreachable(url, f"cannot be downloaded ({type(error).__name__})") from error

@@ -1,7 +1,7 @@
 """Find the rows for a model: `index.json`, and the tokenizer that a model has.
 
-    found = find("org/model", "org/ruler")
-    found.release.repo, found.release.tag
+    result = find("org/model", "org/ruler")
+    result.release.repo, result.release.tag
 
 A dataset repo holds one tokenizer. The first repo of an owner, `org/ruler`, also lists its siblings
 in `index.json`, each with the fingerprint of its tokenizer and the tokens that its rows keep free.
@@ -126,14 +126,14 @@ class Index:
                     raise ValueError(msg)
                 for config in one.configs:
                     parse_config(config)
-        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
-            reason = f"{type(no).__name__}: {quote(str(no).splitlines()[0], 120)}"
-            raise RulerError(where, f"not an index of ruler-data ({reason})") from no
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+            reason = f"{type(error).__name__}: {quote(str(error).splitlines()[0], 120)}"
+            raise RulerError(where, f"not an index of ruler-data ({reason})") from error
         return cls(siblings)
 
 
 def _fitting(reserve: int, siblings: Iterable[Sibling]) -> Sibling | None:
-    """Return the release that keeps at least so many tokens free, and the fewest; 0: none."""
+    """Return the release with the smallest reserve >= `reserve`; for 0, the one without any."""
     fitting = (
         one for one in siblings if one.reserve >= reserve and bool(one.reserve) == bool(reserve)
     )
@@ -188,13 +188,13 @@ def read_index(repo: str, revision: str = "main") -> Index | None:
 
 
 @dataclass(frozen=True)
-class Found:
+class FindResult:
     """Where the rows for a model are, or how to build them.
 
     Attributes:
         model: as it was given.
-        tokenizer: of the model; None if it is not available and the model was found by its id.
-        release: with its rows; None if there is none.
+        tokenizer: of the model; None if it is not available and an index lists the model's id.
+        release: that holds the rows; None if there is none.
         build: command that builds rows for it.
     """
 
@@ -218,14 +218,14 @@ class Found:
 
         if (one := self.release) is None:
             return ""
-        named = self.model in REGISTRY or self.model in ALIASES
-        model = "MODEL" if named else shlex.quote(self.model)
+        is_name = self.model in REGISTRY or self.model in ALIASES
+        model = "MODEL" if is_name else shlex.quote(self.model)
         rows = f"--data {one.repo} --revision {one.tag}"
         protocol = " --protocol thinking" if one.reserve else ""
         return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{one.tokenizer}"
 
 
-def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Found:
+def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> FindResult:
     """Return where the rows for a model's tokenizer are published, or how to build them.
 
     Args:
@@ -252,7 +252,7 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
     except UsageError:
         if (release := index.of_model(model, reserve)) is None:
             raise
-        return Found(model, None, release, build)
+        return FindResult(model, None, release, build)
     release = index.of_tokenizer(info, reserve)
     if release is None and (release := index.of_model(model, reserve)):
         from ruler_data.terminal import warn
@@ -261,4 +261,4 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
             "template that is not the model's; `ruler-eval doctor` says by how much they differ"
         )
-    return Found(model, info, release, build)
+    return FindResult(model, info, release, build)

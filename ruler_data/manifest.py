@@ -90,13 +90,13 @@ class SourceInfo:
 
 @dataclass(frozen=True)
 class Floor:
-    """What answers score that never use what the question asks for.
+    """Scores of strategies that ignore the question.
 
     Attributes:
         score: mean of the best strategy that does not list, in [0, 1], by the task's headline
             score.
-        strategy: which one it is, e.g. `first`: as many candidates as there are gold answers; `any`
-            if all score 0.
+        strategy: its name, e.g. `first`: the first candidates, as many as there are gold answers;
+            `any` if all score 0.
         listing: mean score of naming every candidate, as far as the answer's budget goes.
         rows: on which it was measured.
     """
@@ -122,9 +122,9 @@ class ConfigInfo:
         fill_min: shortest row's share of the config's length; likewise `fill_mean`.
         audit: result of the audit at build, check by check.
         exhausted: what ran out and was repeated, in words; empty if nothing was.
-        question_digest: of what the rows ask, whatever the tokenizer and the length
+        question_digest: of the rows' questions, the same for every tokenizer and length
             (`ruler_data.row`); empty in manifests of versions that did not record it.
-        floor: what answers score that ignore the question; None in manifests of such versions.
+        floor: score of strategies that ignore the question; None in manifests of such versions.
     """
 
     file: str
@@ -153,7 +153,7 @@ class FileInfo:
 
 @cache
 def reader_of(kind: type) -> "TypeAdapter[Any]":
-    """Return what reads JSON as a type; made once, because that takes longer than the reading."""
+    """Return the reader of a type's JSON; making it takes longer than reading."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -218,16 +218,16 @@ class Manifest:
 
     def __repr__(self) -> str:
         names = ("data_version", "edition", "suite", "seed", "tokenizer", "sources", "configs")
-        return lines_of("Manifest", dict(zip(names, self._shown(), strict=True)))
+        return lines_of("Manifest", dict(zip(names, self._summary(), strict=True)))
 
     def _repr_html_(self) -> str:
         infos = self.configs.items()
         lines = ([name, info.rows, f"{info.length_mean:.0f}"] for name, info in infos)
-        about = escape(" · ".join(map(shortened, self._shown()[:-1])))
+        about = escape(" · ".join(map(shortened, self._summary()[:-1])))
         return f"<p>{about}</p>" + html_table(("config", "rows", "mean length (tokens)"), lines)
 
-    def _shown(self) -> tuple[object, ...]:
-        """Return what people see first: versions, what the rows are made of, and configs."""
+    def _summary(self) -> tuple[object, ...]:
+        """Return versions, what the rows are made of, and configs, for display."""
         sources = tuple(one.name for one in self.sources)
         about = (self.data_version, self.edition, self.suite, shown_seed(self.seed))
         return *about, self.tokenizer.name, sources, tuple(self.configs)
@@ -280,9 +280,9 @@ class Manifest:
         if not tasks and not lengths:
             return tuple(self.configs)
         parsed = {name: parse_config(name) for name in self.configs}
-        for kind, wanted, at in (("task", tasks, 0), ("length", lengths, 1)):
+        for kind, values, at in (("task", tasks, 0), ("length", lengths, 1)):
             known = sorted({parts[at] for parts in parsed.values()})
-            for value in wanted or ():
+            for value in values or ():
                 if value not in known:
                     there = ", ".join(map(str, known))
                     msg = f"{kind} {quote(str(value))} is not in the manifest; it has {there}"
@@ -343,13 +343,13 @@ class Manifest:
         try:
             body = json.loads(text) if len(text) <= LARGEST else {}
             if body["format"] != FORMAT:
-                found, writer = (quote(str(body.get(key))) for key in ("format", "package_version"))
-                what = f"has the manifest format {found} of version {writer} of ruler-data"
+                kind, writer = (quote(str(body.get(key))) for key in ("format", "package_version"))
+                what = f"has the manifest format {kind} of version {writer} of ruler-data"
                 remedy = f"and this version reads {FORMAT}: pip install -U ruler-data"
                 raise UsageError(where, f"{what}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == layout(body)  # otherwise it may hold a key twice
-            digest, found = body.pop("digest"), _self_digest(body)
+            digest, computed = body.pop("digest"), _self_digest(body)
         except ValidationError as error:
             first = error.errors()[0]
             place, why = ".".join(map(str, first["loc"])), f"{first['msg']}; build it again"
@@ -358,8 +358,8 @@ class Manifest:
             what = f"not a manifest ({type(error).__name__}: {error}); build it again"
             raise RulerError(where, what) from error
         edited = "edited after it was written"
-        if digest != found:
-            raise RulerError(where, edited, f"it says {digest}, its content is {found}")
+        if digest != computed:
+            raise RulerError(where, edited, f"it says {digest}, its content is {computed}")
         if not is_laid_out:
             raise RulerError(where, edited, "not the layout of a manifest")
         return manifest

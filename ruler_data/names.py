@@ -84,11 +84,11 @@ def parse_names(names: str | int | Iterable[object] | None, option: str = "") ->
         UsageError: a named option has no names, not even `all`.
     """
     parts = str(names).split(",") if isinstance(names, str | int) else names or ()
-    found = tuple(str(name).strip() for name in parts if str(name).strip())
-    if option and not found and names is not None:
+    texts = tuple(str(name).strip() for name in parts if str(name).strip())
+    if option and not texts and names is not None:
         msg = f"{option} is empty; give names, or `all`"
         raise UsageError(msg)
-    return () if option and "all" in found else found
+    return () if option and "all" in texts else texts
 
 
 def parse_lengths(
@@ -191,5 +191,5 @@ def quote(text: str, limit: int = 60) -> str:
     >>> quote("a\nb")
     "'a\\nb'"
     """
-    shown = ascii(text)
-    return shown if len(shown) <= limit else shown[:limit] + "...'"
+    escaped = ascii(text)
+    return escaped if len(escaped) <= limit else escaped[:limit] + "...'"

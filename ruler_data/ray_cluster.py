@@ -36,10 +36,10 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
             socket.create_connection((host, int(port)), timeout=10).close()
         try:
             start(num_cpus=workers if own else None)
-        except ValueError:  # it has been started: its number of CPUs is not ours to say
+        except ValueError:  # a running cluster has its own number of CPUs
             start()
     except (ValueError, OSError) as error:
-        named = f"RAY_ADDRESS {quote(address)}" if address else "the cluster of `ray start`"
-        here = "" if address else ", or start a new one here with RAY_ADDRESS=local"
-        raise UsageError(named, f"no Ray cluster answers there; see `ray status`{here}") from error
+        name = f"RAY_ADDRESS {quote(address)}" if address else "the cluster of `ray start`"
+        other = "" if address else ", or start a new one here with RAY_ADDRESS=local"
+        raise UsageError(name, f"no Ray cluster answers there; see `ray status`{other}") from error
     return ray

@@ -3,8 +3,8 @@
     @checked
     def verify(data: Folder, *, rows: Annotated[int | None, Option(min=0)] = None) -> Verdict: ...
 
-A parameter is an option if its annotation has typer's metadata. What typer refuses in a text, a
-`UsageError` refuses in a value, before the body runs.
+A parameter is an option if its annotation has typer's metadata. A value that typer would refuse as
+text raises `UsageError` before the body runs.
 """
 
 import builtins
@@ -52,35 +52,35 @@ def options_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked(function: F) -> F:
-    """Return a command that refuses a value of another type or range than its signature says.
+    """Return a command that checks its values against the types and ranges of its signature.
 
     Raises:
-        UsageError: when it is called so.
+        UsageError: on the call; with name, value and what is allowed.
     """
     signature = inspect.signature(function)
 
     @wraps(function)
     def call(*values: Any, **named: Any) -> Any:  # noqa: ANN401 - as the signature says
-        given = signature.bind(*values, **named)
+        bound = signature.bind(*values, **named)
         for name, hint in options_of(function).items():
-            if name not in given.arguments:
+            if name not in bound.arguments:
                 continue
-            value = given.arguments[name]
+            value = bound.arguments[name]
             if isinstance(value, os.PathLike) and not _fits(value, hint.__origin__):
-                value = given.arguments[name] = os.fspath(value)
+                value = bound.arguments[name] = os.fspath(value)
             elif isinstance(value, Real) and not isinstance(value, bool):  # e.g. of numpy
                 value = int(value) if isinstance(value, Integral) else float(value)
-                given.arguments[name] = value
-            (declared,) = hint.__metadata__
-            low, high = declared.min, declared.max
+                bound.arguments[name] = value
+            (option,) = hint.__metadata__
+            low, high = option.min, option.max
             above = low is None or not isinstance(value, Real) or value >= low
             below = high is None or not isinstance(value, Real) or value <= high
             if not (above and below and _fits(value, hint.__origin__)):
                 limits = {"from": low, "to": high}.items()
-                wanted = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
+                bounds = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
                 what = f"{name} {ascii(value)[:LONGEST]}"
-                raise UsageError(what, " ".join(["give", _words(hint.__origin__), *wanted]))
-        return function(*given.args, **given.kwargs)
+                raise UsageError(what, " ".join(["give", _words(hint.__origin__), *bounds]))
+        return function(*bound.args, **bound.kwargs)
 
     return cast("F", call)
 

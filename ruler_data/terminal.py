@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
-AVERAGED = 600.0
+SPEED_PERIOD = 600.0
 #: Seconds between lines about progress where standard error is not a terminal.
 LOG_EVERY = 60.0
 
@@ -61,10 +61,10 @@ class SafeConsole(Console):
     @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
         """Columns and lines; a pipe is so wide that no table cuts a hash, unless COLUMNS is set."""
-        found = super().size
-        given = os.environ.get("COLUMNS", "")
-        columns = int(given) if given.isdecimal() and int(given) else 200
-        return found if self.is_terminal else ConsoleDimensions(columns, found.height)
+        size = super().size
+        width = os.environ.get("COLUMNS", "")
+        columns = int(width) if width.isdecimal() and int(width) else 200
+        return size if self.is_terminal else ConsoleDimensions(columns, size.height)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -96,7 +96,7 @@ class Stopped(BaseException):
 
 
 #: The signal that arrived, if any.
-_arrived: list[int] = []
+_signals: list[int] = []
 #: Connections that a signal ends, since a thread that waits for bytes does not see it.
 connections: list[socket.socket] = []
 #: Seconds after a signal in which another is the same one: a terminal and a wrapper both send it.
@@ -121,7 +121,7 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     if sys.platform == "win32":
         sys.exit(_fail(program, "Windows is not supported; use Linux, macOS, or WSL on Windows", 2))
-    _arrived.clear()
+    _signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     code = 0
@@ -204,10 +204,10 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     """Return a function as typer reads it; it prints the result and sets the exit status.
 
     A parameter is an option if its annotation has typer's metadata; all others are for Python
-    alone. Of a union the command line passes the first type. Every command takes `--json`.
+    alone. The command line passes the first type of a union. Every command takes `--json`.
 
-    What a result may have: `notes`, printed as warnings; `to_record()`, for `--json`; `__rich__` or
-    `__str__`, for people; `failure`, one line on standard error; `exit_status`, 0 unless given.
+    A result may have `notes`, printed as warnings; `to_record()`, for `--json`; `__rich__` or
+    `__str__`, for people; `failure`, one line on standard error; `exit_status`, 0 by default.
     """
     import typer
 
@@ -251,12 +251,12 @@ def _first_type(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has no ty
     kinds = get_args(hint.__origin__)
     union = isinstance(hint.__origin__, UnionType) or get_origin(hint.__origin__) is Union
     kind = kinds[0] if union else hint.__origin__
-    (declared,) = hint.__metadata__
-    if kind is Path and isinstance(declared, OptionInfo):
-        kind, declared.metavar = str, "<path>"
-    if kind is bool and not getattr(declared, "param_decls", None):
-        declared.param_decls = ("--" + name.replace("_", "-"),)
-    return Annotated[kind | None if union and NoneType in kinds else kind, declared]
+    (option,) = hint.__metadata__
+    if kind is Path and isinstance(option, OptionInfo):
+        kind, option.metavar = str, "<path>"
+    if kind is bool and not getattr(option, "param_decls", None):
+        option.param_decls = ("--" + name.replace("_", "-"),)
+    return Annotated[kind | None if union and NoneType in kinds else kind, option]
 
 
 def _help(function: Callable[..., Any]) -> str:
@@ -284,7 +284,7 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
     return int(getattr(result, "exit_status", 0))
 
 
-def named_path(text: str | Path) -> Path:
+def out_path(text: str | Path) -> Path:
     """Return the path of `--out`; an empty one would silently be the working directory.
 
     Raises:
@@ -320,9 +320,9 @@ def raise_if_interrupted() -> None:
     Raises:
         Stopped: a signal has arrived.
     """
-    if _arrived:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # `_stop` need not try again, amid an orderly exit
-        raise Stopped(_arrived[0])
+    if _signals:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the orderly exit has begun
+        raise Stopped(_signals[0])
 
 
 def progress_bars() -> "Progress":
@@ -354,7 +354,7 @@ def progress_bars() -> "Progress":
         console=err,
         disable=not is_terminal(),
         transient=True,
-        speed_estimate_period=AVERAGED,
+        speed_estimate_period=SPEED_PERIOD,
     )
 
 
@@ -404,7 +404,7 @@ def _fail(program: str, message: str, code: int) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    _arrived.append(number)
+    _signals.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
     for one in connections:
@@ -414,9 +414,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     hook = sys.unraisablehook
     sys.unraisablehook = lambda lost: None if lost.exc_type is Stopped else hook(lost)
     # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
-    # Try again in 10 ms; what is there for the third time waits for others, and can be interrupted.
+    # Try again in 10 ms; code that is there a third time waits for a thread, and is interrupted.
     library = Condition.wait.__code__.co_filename
-    if frame is None or frame.f_code.co_filename != library or len(_arrived) > 2:
+    if frame is None or frame.f_code.co_filename != library or len(_signals) > 2:
         raise Stopped(number)
     signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
     signal.setitimer(signal.ITIMER_REAL, 0.01)

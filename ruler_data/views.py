@@ -1,13 +1,13 @@
-"""How rows, manifests and tables show themselves in a prompt and a notebook."""
+"""How rows, manifests and tables are displayed in a prompt and a notebook."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-#: Characters of a text that are shown.
-SHOWN = 240
+#: Characters of a text that are displayed.
+LONGEST = 240
 
 
-def shortened(value: object, limit: int = SHOWN) -> str:
+def shortened(value: object, limit: int = LONGEST) -> str:
     """Return a value as text of bounded length.
 
     >>> shortened(("a", "b")), shortened("long text", 4)
@@ -20,8 +20,8 @@ def shortened(value: object, limit: int = SHOWN) -> str:
 def lines_of(title: str, values: Mapping[str, object]) -> str:
     """Return a title and a line for each value, for `repr`; ASCII, which every terminal shows."""
     texts = {name: shortened(value, 70).replace("…", "...") for name, value in values.items()}
-    shown = [f"  {name}: {ascii(text)[1:-1]}" for name, text in texts.items()]
-    return "\n".join([f"<{title}", *shown]) + ">"
+    lines = [f"  {name}: {ascii(text)[1:-1]}" for name, text in texts.items()]
+    return "\n".join([f"<{title}", *lines]) + ">"
 
 
 def html_table(names: Sequence[str], lines: Iterable[Sequence[object]]) -> str:

@@ -29,7 +29,7 @@ from ruler_data.tokenizers.counters import (
     check_parity,
     decoded,
     gigatoken_counter,
-    remembered,
+    parity_result,
     stock_counter,
 )
 from tests.conftest import Cli
@@ -156,7 +156,7 @@ class Check:
 def test_a_passed_check_is_remembered_for_all_that_decides_on_it(verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check(result=0)
     for _ in range(2):
-        assert remembered(probes, RIGHT, RIGHT, "abc", check) == 0
+        assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 0
     assert check.runs == 1 and len([*verdicts.iterdir()]) == 1
     for other in (
         (probes, NEWER, RIGHT, "abc"),
@@ -165,7 +165,7 @@ def test_a_passed_check_is_remembered_for_all_that_decides_on_it(verdicts: Path)
         (Probes(identity="2"), RIGHT, RIGHT, "abc"),
     ):
         check = Check()
-        assert remembered(*other, check) == 1 == check.runs
+        assert parity_result(*other, check) == 1 == check.runs
     assert len([*verdicts.iterdir()]) == 5
 
 
@@ -177,7 +177,7 @@ def test_a_check_of_unnamed_probes_or_with_no_cache_runs_every_time(
         verdicts.parent.write_text("a file", encoding="utf-8")
     check = Check()
     for _ in range(2):
-        assert remembered(Probes(identity=identity), RIGHT, RIGHT, "abc", check) == 1
+        assert parity_result(Probes(identity=identity), RIGHT, RIGHT, "abc", check) == 1
     assert check.runs == 2 and not verdicts.exists()
 
 
@@ -188,21 +188,21 @@ def test_a_check_that_failed_runs_again(verdicts: Path) -> None:
 
     for _ in range(2):
         with pytest.raises(UsageError, match="gives other ids"):
-            remembered(Probes(identity="1"), WRONG, RIGHT, "abc", check)
+            parity_result(Probes(identity="1"), WRONG, RIGHT, "abc", check)
     assert not verdicts.exists()
 
 
 @pytest.mark.parametrize("text", ["", "0" * 64 + "\n1"])
 def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check()
-    remembered(probes, RIGHT, RIGHT, "abc", check)
+    parity_result(probes, RIGHT, RIGHT, "abc", check)
     [path] = verdicts.iterdir()
     whole = path.read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")
-    assert remembered(probes, RIGHT, RIGHT, "abc", check) == 1
+    assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 1
     assert check.runs == 2 and path.read_text(encoding="utf-8") == whole
     path.write_text(whole.replace("\n1", "\n0"), encoding="utf-8")
-    assert remembered(probes, RIGHT, RIGHT, "abc", check) == 1 and check.runs == 3
+    assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 1 and check.runs == 3
 
 
 def unwanted() -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ def kept() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_arrived", [])
+        patch.setattr(terminal, "_signals", [])
         patch.setattr(sys, "unraisablehook", sys.unraisablehook)
         yield
     for number, handler in before.items():
@@ -120,7 +120,7 @@ run("ruler-data", work)
 
 
 def test_a_command_after_one_that_was_stopped_is_not() -> None:
-    terminal._arrived.append(signal.SIGINT)
+    terminal._signals.append(signal.SIGINT)
     with pytest.raises(SystemExit) as end:
         run("ruler-data", lambda: None)
     assert end.value.code == 0

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ruler_data.dataset import Rows, open_source
 from ruler_data.errors import UsageError
-from ruler_data.index import Found
+from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
@@ -142,7 +142,7 @@ def show(
 class FoundRows:
     """Where the rows for a model are, or how to build them."""
 
-    found: Found
+    found: FindResult
     repo: str | None
 
     def to_record(self) -> dict[str, Any]:

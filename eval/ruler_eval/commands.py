@@ -185,7 +185,7 @@ def run(
     arguments = locals()
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_shard
-    from ruler_data.terminal import named_path
+    from ruler_data.terminal import out_path
     from ruler_eval.data_parallel import run_processes
     from ruler_eval.decide import parse_question
     from ruler_eval.eval_config import EvalConfig, parse_options
@@ -204,7 +204,7 @@ def run(
     if generate is not None and data_parallel > 1:
         msg = "generate: a function runs in one process; give --option function=package.module:name"
         raise UsageError(msg)
-    folder = RunFolder(named_path(out)).checked()
+    folder = RunFolder(out_path(out)).checked()
     job = open_job(config)
     if data_parallel == 1:
         return status(folder.path, run_shard(job, folder, part, question, bar=progress))

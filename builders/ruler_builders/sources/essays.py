@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_dir, download, hash_files, kept
+from ruler_data.files import Unreachable, cache_dir, cached_bytes, download, hash_files
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -55,7 +55,7 @@ def cut(text: str, folder: Path | None, allow_download: bool) -> tuple[tuple[str
         sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
         return json.dumps(sentences, ensure_ascii=False).encode()
 
-    sentences = tuple(json.loads(kept(cache_dir("sentences") / f"{key}.json", make)))
+    sentences = tuple(json.loads(cached_bytes(cache_dir("sentences") / f"{key}.json", make)))
     return sentences, f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
 
 
