@@ -31,7 +31,7 @@ from statistics import fmean
 from typing import Any
 
 from ruler_builders import prompts_ruler2 as prompts
-from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled, query_of, task_of_prompt
+from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled_texts, query_of, task_of_prompt
 from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
@@ -217,7 +217,9 @@ def as_row(name: str, row: dict[str, Any], gold: dict[str, set[str]]) -> Row:
     bare = Row(0, name, context, asked, "", outputs, 0, row["length"], ())
     query, _ = query_of(params, bare)
     labels, texts = {query, *outputs}, gold.get(query, ())
-    found = [one.whole for one in labelled(context) if one.label in labels or one.text in texts]
+    found = [
+        one.whole for one in labelled_texts(context) if one.label in labels or one.text in texts
+    ]
     places = sorted((context.find(whole), len(whole)) for whole in found)
     return replace(bare, evidence=tuple(Span(at, at + size) for at, size in places))
 
@@ -232,7 +234,7 @@ def rebuilt(params: object, row: dict[str, Any]) -> str:
 def drawn_parts(params: Ruler2, row: Row) -> dict[str, Any]:
     """Return what a prompt draws: labels with texts, the query, the place, the examples."""
     query, place = query_of(params, row)
-    texts = [[one.label, one.text] for one in labelled(row.context)]
+    texts = [[one.label, one.text] for one in labelled_texts(row.context)]
     examples = [list(one) for one in EXAMPLE.findall(row.question)]
     return {"texts": texts, "query": query, "place": place, "examples": examples}
 
@@ -267,7 +269,7 @@ def measured(name: str, length: int, who: str, rows: list[Row], used: list[int])
 
 def depths_of(row: Row) -> Iterator[float]:
     """Yield the relative depth of each needle among the texts of the haystack."""
-    places = {one.whole: at for at, one in enumerate(labelled(row.context))}
+    places = {one.whole: at for at, one in enumerate(labelled_texts(row.context))}
     for span in row.evidence:
         yield (places[row.context[span.start : span.end]] + 0.5) / len(places)
 
@@ -275,7 +277,7 @@ def depths_of(row: Row) -> Iterator[float]:
 def is_repeated(row: Row) -> bool:
     """Whether a gold answer stands where no evidence is, or a gold label at another text."""
     held = {row.context[span.start : span.end] for span in row.evidence}
-    rest = [one for one in labelled(row.context) if one.whole not in held]
+    rest = [one for one in labelled_texts(row.context) if one.whole not in held]
     if row.outputs[0] in ("yes", "no", "A", "B", "C", "D"):
         return False
     is_label = row.outputs[0].isdigit() and len(row.outputs[0]) == 7
@@ -305,7 +307,7 @@ def compared(gym: Path, sources: TokenizedSources, reserve: int, count: int) -> 
 
 def said(row: Row, source: random.Random, count: int) -> Iterator[str]:
     """Yield right, wrong and damaged answers to a row."""
-    texts = labelled(row.context)
+    texts = labelled_texts(row.context)
     gold = gold_text(row)
     wrong = source.choice(texts)
     forms: list[Callable[[], str]] = [

@@ -7,7 +7,7 @@ import pytest
 
 from ruler_builders import tasks
 from ruler_builders.checks import floors, solvers
-from ruler_builders.checks.solvers import Solved, solve
+from ruler_builders.checks.solvers import Solution, solve
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_data import TASKS, RulerError
@@ -76,7 +76,7 @@ def test_what_a_new_family_lacks_is_named_and_found_once_it_is_there(
         solve(TASK, row)
     with pytest.raises(RulerError, match=MISSING.format("_CANDIDATES")):
         floors.scores(TASK, row)
-    solved = Solved(frozenset({"x"}), [])
+    solved = Solution(frozenset({"x"}), [])
     monkeypatch.setitem(solvers._SOLVERS, Echo, lambda task, row: solved)
     assert solve(TASK, row) is solved
     assert solve(TASKS["vt"], row).answers == {*row.outputs}

@@ -117,7 +117,7 @@ def test_the_answer_is_found_by_hand_and_is_the_only_one(name: str) -> None:
 @pytest.mark.parametrize("name", SOLVED)
 def test_five_questions_of_the_context_are_solved_as_examples(name: str) -> None:
     library = Library(kind="sample").choices[0]
-    letters = {one.text: one.letter for one in (*library.asked, *library.haystack)}
+    letters = {one.text: one.letter for one in (*library.queries, *library.haystack)}
     for row in rows_of(name, rows=3):
         texts = dict(texts_of(row))
         solved = re.findall(r"Question (\d{7}) from [^\n]+\n(.*?)Solution: \\boxed\{(.)\}",
@@ -239,10 +239,10 @@ def choice(split: str, number: int, **changes: object) -> dict[str, object]:
 def test_the_haystack_is_of_the_training_split_where_there_is_one(tmp_path: Path) -> None:
     tests = [choice("test", number) for number in range(40)]
     found, _ = read_choices(written(tmp_path, *tests))
-    assert (len(found.asked), len(found.haystack)) == (20, 20)
+    assert (len(found.queries), len(found.haystack)) == (20, 20)
     assert (
-        found.asked[1].text == "Is it 2? A. 2 w B. 2 x C. 2 y D. 2 z"
-        and found.asked[1].letter == "B"
+        found.queries[1].text == "Is it 2? A. 2 w B. 2 x C. 2 y D. 2 z"
+        and found.queries[1].letter == "B"
     )
     train = [choice("auxiliary_train", 100 + number) for number in range(20)]
     odd = [
@@ -251,7 +251,7 @@ def test_the_haystack_is_of_the_training_split_where_there_is_one(tmp_path: Path
         choice("test", 39),
     ]
     found, detail = read_choices(written(tmp_path, *tests, *odd, *train))
-    assert (len(found.asked), len(found.haystack)) == (39, 20) and "auxiliary_train" in detail
+    assert (len(found.queries), len(found.haystack)) == (39, 20) and "auxiliary_train" in detail
 
 
 @pytest.mark.parametrize(

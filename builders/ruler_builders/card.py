@@ -40,9 +40,9 @@ METRICS: dict[Metric, str] = {
 
 @dataclass(frozen=True)
 class Address:
-    """Repo and revision of a release on the Hub, for the snippets of its card; where its code is.
+    """Repo and revision of a release on the Hub, and the address of its code, for its card.
 
-    The publisher's own package says where the code is, and nothing in the data proves it.
+    The address of the code comes from the publisher's package; nothing in the data proves it.
     """
 
     repo: str
@@ -106,18 +106,18 @@ def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     """
     total = sum(info.rows for info in manifest.configs.values())
     limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
-    named = (source.licence for source in manifest.sources)
-    licences = {one.lower() if one in OPEN_LICENCES else "other" for one in named} | {"apache-2.0"}
-    own = {"license_name": "licences-of-the-sources"}
+    ids = (source.licence for source in manifest.sources)
+    licences = {one.lower() if one in OPEN_LICENCES else "other" for one in ids} | {"apache-2.0"}
+    other_licence = {"license_name": "licences-of-the-sources"}
     if address:
-        own["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
+        other_licence["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
     real = (source.name for source in manifest.sources if source.kind == "real")
     origins = [_DATASETS[name] for name in real if name in _DATASETS]
     body = {
         "pretty_name": f"RULER ({_variant(manifest)})",
         "language": ["en"],
         "license": sorted(licences),
-        **(own if "other" in licences else {}),
+        **(other_licence if "other" in licences else {}),
         **({"source_datasets": origins} if origins else {}),
         "task_categories": ["question-answering", "text-generation"],
         "annotations_creators": ["machine-generated"],
@@ -258,7 +258,7 @@ _CODE_LINE = re.compile(r"^\| Code \| \[ruler-data\]\((https://[^\s)]+)\)", re.M
 
 
 def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:
-    """Return the card of a folder or a release, or as in a repo, without its last line feed."""
+    """Return the card of a folder or a release, or of a folder as in `repo`; no last line feed."""
     if version and not repo:
         msg = f"--version {version} is of a release in --repo; name that repo too, or leave it out"
         raise UsageError(msg)
@@ -271,8 +271,8 @@ def card_of(data: str, revision: str | None, repo: str, version: str | None) -> 
         msg = "--repo is for a folder; a release has its card"
         raise UsageError(msg)
     if repo:
-        shown = replace(source.manifest, data_version=tag[1:])
-        files = card_files(shown, source.folder.joinpath, Address(check_repo(repo), tag))
+        manifest = replace(source.manifest, data_version=tag[1:])
+        files = card_files(manifest, source.folder.joinpath, Address(check_repo(repo), tag))
         return files["README.md"].decode().removesuffix("\n")
     if source.release:
         source.release.fetch((), ["README.md"])

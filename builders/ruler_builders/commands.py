@@ -148,11 +148,11 @@ def build(
         select_suite,
     )
 
-    chosen = select_suite(suite, tasks, lengths, rows, haystack)
-    folder = Path(out) if out else default_folder(tokenizer, chosen.name, edition, fresh=fresh)
+    selection = select_suite(suite, tasks, lengths, rows, haystack)
+    folder = Path(out) if out else default_folder(tokenizer, selection.name, edition, fresh=fresh)
     plan = BuildPlan(
         tokenizer,
-        chosen,
+        selection,
         folder,
         BuildDir(folder).choose_seed(seed, fresh=fresh),
         sources=sources,
@@ -166,7 +166,7 @@ def build(
     )
     check_options(plan, fresh=fresh)
     on_ray = engine == "ray"
-    with _shown(progress, plan.tokens) as advance:
+    with _reporter(progress, plan.tokens) as advance:
         return build_folder(
             plan, workers=workers, on_ray=on_ray, force=force, progress=advance, warn=warn
         )
@@ -217,7 +217,7 @@ def verify(
         haystack=haystack,
         workers=workers,
         counter=counter,
-        show=lambda tokens: _shown(progress, tokens),
+        show=lambda tokens: _reporter(progress, tokens),
     )
 
 
@@ -309,7 +309,7 @@ def publish(
         tell=tell,
         version=version,
         index=index,
-        allowed=_given(
+        allowed=_enabled(
             allow_sample=allow_sample,
             allow_own_texts=allow_own_texts,
             allow_private_seed=allow_private_seed,
@@ -396,7 +396,7 @@ def release(
         tell=tell,
         version=version,
         index=first,
-        allowed=_given(
+        allowed=_enabled(
             allow_sample=allow_sample,
             allow_fewer_rows=allow_fewer_rows,
             allow_unequal_rows=allow_unequal_rows,
@@ -592,12 +592,12 @@ def tokenizers() -> Listing:
     return Listing("name", inventory(), keys)
 
 
-def _shown(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:
-    """Return what reports progress: a bar of so many tokens, the caller's function, or nothing."""
+def _reporter(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:
+    """Return the progress callback: a bar over `tokens`, the caller's function, or a no-op."""
     if progress is True:
         return progress_bar(tokens)
     return nullcontext(progress or (lambda *_: None))
 
 
-def _given(**options: bool) -> list[str]:
+def _enabled(**options: bool) -> list[str]:
     return [name for name, value in options.items() if value]

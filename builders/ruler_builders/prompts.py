@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Vt
 
-#: Needles by wording; `{one}` is the kind in the singular. A split needle has both sentences, of
-#: any other wording with several forms each needle has one.
+#: Needles by wording; `{one}` is the kind in the singular. A split needle has both sentences; of
+#: another wording with several forms, each needle has one.
 NEEDLES = {
     "plain": ("One of the special magic {kind} for {key} is: {value}.",),
     "paraphrased": (
@@ -49,13 +49,13 @@ class PromptTemplate:
 
 
 def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
-    """Return the prompt for a query; `place` is that of one value among those of the key."""
+    """Return the prompt for a query; `place` is the ordinal of one value among those of the key."""
     kind, one = params.value_type, params.value_type.removesuffix("s")
     single = params.answers == 1
     # With one value to return, upstream rewrites its template word by word to the singular.
     which, noun, verb = ("is", one, "is") if single else ("are all", kind, "are")
-    named = f"{place} " * bool(place) + f"special magic {noun} for {query}"
-    question = f"What {which} the {named} mentioned in the provided text?"
+    subject = f"{place} " * bool(place) + f"special magic {noun} for {query}"
+    question = f"What {which} the {subject} mentioned in the provided text?"
     if params.none != "no":
         question += " If the provided text does not mention it, answer: none."
     several = not single or params.ordinal or params.wording == "associated"
@@ -64,20 +64,20 @@ def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
         head=head if params.question_at == "after" else f"{question}\n\n{head}",
         tail="\n",
         question="" if params.question_at == "before" else question,
-        prefix=f" The {named} mentioned in the provided text {verb}",
+        prefix=f" The {subject} mentioned in the provided text {verb}",
     )
 
 
 def _instruction(params: Niah, several: bool, kind: str) -> str:
-    hidden = f"Some special magic {kind} are" if several else f"A special magic {kind} is"
-    hidden += " hidden within the following text"
+    text = f"Some special magic {kind} are" if several else f"A special magic {kind} is"
+    text += " hidden within the following text"
     quiz = f"Make sure to memorize it. I will quiz you about the {kind} afterwards"
     if params.wording == "associated":
         return (
-            f"{hidden}, each of them for one thing. {quiz} and describe the thing in other words.\n"
+            f"{text}, each of them for one thing. {quiz} and describe the thing in other words.\n"
         )
     if params.instruction == "upstream":
-        return f"{hidden}. {quiz}.\n"
+        return f"{text}. {quiz}.\n"
     if params.instruction == "short":
         return f"Find the special magic {kind} in this text.\n"
     if several:
@@ -155,14 +155,14 @@ def qa(params: Qa, query: str) -> PromptTemplate:
 
 def graph(params: Graph, node: str) -> PromptTemplate:
     """Return the prompt for the parents of a node, or for the nodes near it."""
-    wanted, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
+    query, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
     if params.ask == "within":
-        reached = f"can be reached from {node} within {params.steps} steps"
-        wanted, answer = f"nodes other than {node} that {reached}", f"other nodes {reached}"
+        condition = f"can be reached from {node} within {params.steps} steps"
+        query, answer = f"nodes other than {node} that {condition}", f"other nodes {condition}"
     return PromptTemplate(
         "Memorize the directed graph in the following list of edges, where A -> B is an edge from "
         "A to B.\n\n",
         "\n",
-        f"Question: Find all {wanted} in the list above.",
+        f"Question: Find all {query} in the list above.",
         f" Answer: According to the list of edges above, {params.answers} {answer}, they are: ",
     )

@@ -124,13 +124,13 @@ def ruler2(
         examples: solved questions, in front of the question.
     """
     head, question = FRAMES[params.kind, params.level]
-    wanted = question.format(query, place)
+    text = question.format(query, place)
     if examples:
-        solved = (_solved(params, question, example) for example in examples)
-        wanted = f"{_EXAMPLES}{EMPTY_LINE.join(solved)}{EMPTY_LINE}{_TASK}{wanted}"
-    return PromptTemplate(head, "", wanted, "")
+        parts = (_example_text(params, question, example) for example in examples)
+        text = f"{_EXAMPLES}{EMPTY_LINE.join(parts)}{EMPTY_LINE}{_TASK}{text}"
+    return PromptTemplate(head, "", text, "")
 
 
-def _solved(params: Ruler2, question: str, example: Example) -> str:
-    copied = f"{QUESTION.format(example.number)}{example.text}\n" * (params.level == "medium")
-    return f"{question.format(example.number)}\n{copied}Solution: \\boxed{{{example.letter}}}"
+def _example_text(params: Ruler2, question: str, example: Example) -> str:
+    copy = f"{QUESTION.format(example.number)}{example.text}\n" * (params.level == "medium")
+    return f"{question.format(example.number)}\n{copy}Solution: \\boxed{{{example.letter}}}"

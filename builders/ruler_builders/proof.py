@@ -4,7 +4,7 @@
 
 What a build with these inputs would not have made is a finding. A config that cannot be made here,
 for want of sources or tokenizer, is *unproved*, and the few fields that nothing here decides on
-(`CLAIMED`) are *claimed*. What is proved is remembered in the user's cache (`proved`).
+(`CLAIMED`) are *claimed*. What is proved is noted in the user's cache (`proved`).
 """
 
 import hashlib
@@ -183,17 +183,17 @@ def verify(
     counter: CounterName = "auto",
     show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
 ) -> Verdict:
-    """Make a folder or release again, and remember what was proved whole.
+    """Make a folder or release again, and cache that it was proved.
 
     The arguments are those of the command; `show` returns what reports progress over so many
     tokens.
 
     Raises:
-        UsageError: what is given does not exist or cannot be used, or has no such task or length;
-            there is no manifest, or it is of a newer format.
+        UsageError: data or an option cannot be used, or there is no such task or length; there is
+            no manifest, or it is of a newer format.
         RulerError: the manifest is damaged.
     """
-    chosen = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
+    selection = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
     folder, where = Path(data), str(data)
     is_remote = bool(revision) or not folder.is_dir()
     with _on_the_hub() if is_remote else nullcontext():
@@ -202,10 +202,10 @@ def verify(
             manifest = _manifest(folder)
         else:
             manifest, where = release.manifest, f"{data} at {revision} (commit {release.commit})"
-            folder = release.fetch(manifest.select(*chosen), files=manifest.files)
-    names = manifest.select(*chosen)
+            folder = release.fetch(manifest.select(*selection), files=manifest.files)
+    names = manifest.select(*selection)
     findings = [*_input_findings(manifest)]
-    if findings:  # nothing else can be made sense of
+    if findings:  # the rest cannot be interpreted
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
     spec = tokenizer or find_by_fingerprint(manifest.tokenizer)
     plan = _plan(manifest, folder, spec or "", sources, haystack, counter)
@@ -217,8 +217,8 @@ def verify(
     infos, reasons = _sources(manifest, context)
     present = [one for one in names if (folder / manifest.configs[one].file).is_file()]
     findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
-    whys = {name: _why_not(manifest, name, reasons) if context else missing for name in present}
-    job = partial(_prove, folder, manifest, rows, whys)
+    causes = {name: _why_not(manifest, name, reasons) if context else missing for name in present}
+    job = partial(_prove, folder, manifest, rows, causes)
     tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
     with show(tokens) as progress:
         work, here = partial(_prove_in_worker, plan, job), partial(job, plan, context)
@@ -235,9 +235,9 @@ def verify(
         tag = revision if released_version(revision) else address.revision  # else a commit
         if (address.repo, address.revision) != (release.repo, tag):
             findings.append(f"README.md: is the card of {address.repo} at {address.revision}")
-    again = _made_again(manifest, context, infos, configs, address)
-    wrong, unrendered = _beside(folder, manifest, again, address)
-    findings += [*wrong, *_differences(folder, manifest, again)]
+    again = _rebuilt_manifest(manifest, context, infos, configs, address)
+    beside, unrendered = _beside(folder, manifest, again, address)
+    findings += [*beside, *_differences(folder, manifest, again)]
     unproved |= unrendered
     if release is None:
         findings += _strays(folder, manifest)
@@ -265,7 +265,7 @@ def verify(
 
 @contextmanager
 def _on_the_hub() -> Iterator[None]:
-    """Give an error of the Hub's absence status 2: nothing was found wrong."""
+    """Turn an unreachable Hub into exit status 2: nothing was found wrong."""
     from ruler_data.hub.retry import HubDown
 
     try:
@@ -317,7 +317,7 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Proof:
-    """A config as it was made again: its entry, what differs, and why it could not be made."""
+    """A config made again: its entry, what differs, and why it could not be made."""
 
     name: str
     info: ConfigInfo
@@ -340,7 +340,7 @@ def _prove(
     folder: Path,
     manifest: Manifest,
     rows: int | None,
-    whys: Mapping[str, str],
+    causes: Mapping[str, str],
     plan: BuildPlan,
     context: BuildContext | None,
     name: str,
@@ -349,7 +349,7 @@ def _prove(
     """Read the rows of a config, solve them, make them again and compare them."""
     info, (task_name, length) = manifest.configs[name], parse_config(name)
     task, path, findings = manifest.table[task_name], folder / info.file, list[str]()
-    again = _Again(plan, context, name, info.rows, rows, whys[name])
+    again = _Again(plan, context, name, info.rows, rows, causes[name])
     digest, lengths = RowDigest(), list[int]()
     floor = known_floor(manifest.suite, task_name, length)
     meter = None if floor or manifest.is_imported else FloorMeter(task, info.rows)
@@ -359,11 +359,11 @@ def _prove(
         digest.add(packed)
         lengths.append(row.length)
         if manifest.edition == BALANCED:
-            wrong = [*row_findings(task, length - plan.reserve, place, row)]
+            flaws = [*row_findings(task, length - plan.reserve, place, row)]
         else:
             any_budget = manifest.is_imported
-            wrong = [*column_findings(task, place, row, any_budget=any_budget)]
-        findings.extend(f"{name}/{row.index}: {what}" for what in (*wrong, *again.compare(packed)))
+            flaws = [*column_findings(task, place, row, any_budget=any_budget)]
+        findings.extend(f"{name}/{row.index}: {what}" for what in (*flaws, *again.compare(packed)))
         if meter:
             meter.add(place, row)
         progress(name, 1)
@@ -372,12 +372,12 @@ def _prove(
         with path.open("rb") as raw:
             metadata = pq.read_metadata(raw)
         schema = metadata.schema.to_arrow_schema()
-        found, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
-        if found != expected:
-            shown = (
-                ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, found)
+        actual, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
+        if actual != expected:
+            lists = (
+                ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, actual)
             )
-            findings.append(f"{info.file}: columns expected {next(shown)}, found {next(shown)}")
+            findings.append(f"{info.file}: columns expected {next(lists)}, found {next(lists)}")
             return _Proof(name, _with_file(info, path), findings)
         texts = dict(metadata.metadata or {})
         for more in (schema.metadata, *(one.metadata for one in schema)):
@@ -425,7 +425,7 @@ class _Again:
         context: BuildContext | None,
         name: str,
         rows: int,
-        wanted: int | None,
+        limit: int | None,
         why: str,
     ) -> None:
         self._name, self._context, self._rows = name, context, rows
@@ -433,23 +433,23 @@ class _Again:
         self._doubt = why.removeprefix(DOUBT) if why.startswith(DOUBT) else ""
         self.unproved = "" if self._doubt else why
         self.findings, self.made = list[str](), 0
-        part = rows if wanted is None else min(wanted, rows)
-        chosen: Iterable[int] = range(part)
+        part = rows if limit is None else min(limit, rows)
+        indices: Iterable[int] = range(part)
         if part < rows:
             self.unproved = self.unproved or f"made again were {part} rows of each config (--rows)"
             if plan.edition == BALANCED:  # others can only be replayed from their first row on
-                chosen = random.SystemRandom().sample(range(rows), part)
-        self._chosen = frozenset(chosen)
+                indices = random.SystemRandom().sample(range(rows), part)
+        self._indices = frozenset(indices)
         #: What ran out; None unless all rows are made.
         self.notes: set[str] | None = set() if part == rows and not why else None
         self._source: Iterator[PackedRow] = iter(())
-        if context and self._chosen and (self._doubt or not why):
-            noted = set[str]() if self.notes is None else self.notes
-            self._source = made_rows(plan, context, name, rows, sorted(self._chosen), noted)
+        if context and self._indices and (self._doubt or not why):
+            notes = set[str]() if self.notes is None else self.notes
+            self._source = made_rows(plan, context, name, rows, sorted(self._indices), notes)
 
     def compare(self, packed: PackedRow) -> Iterator[str]:
-        """Yield in what a row differs from the one made again; else count its tokens."""
-        made = self._next() if packed.index in self._chosen else None
+        """Yield how a row differs from the one made again; if there is none, count its tokens."""
+        made = self._next() if packed.index in self._indices else None
         if made is None:
             if self._context is not None and self._doubt == "" and self.unproved:
                 yield from self._miscounted(packed)
@@ -484,12 +484,12 @@ class _Again:
         content = b"".join((row.context, row.question.encode()))
         tokenizer, prefix = self._context.tokenizer, row.answer_prefix
         tokens = prompt_tokens(tokenizer, content, prefix, self._has_template)
-        if (found := tokens + row.max_new_tokens) != row.length:
-            yield f"length says {row.length}, the tokenizer counts {found}"
+        if (length := tokens + row.max_new_tokens) != row.length:
+            yield f"length says {row.length}, the tokenizer counts {length}"
 
 
-#: Begins the reason of a config whose sources here differ from those that the manifest names: if
-#: its rows can still be made of them, the manifest is wrong.
+#: Prefix of the reason where the sources here differ from those of the manifest: if the rows can
+#: still be made of them, the manifest is wrong.
 DOUBT = "\0"
 
 
@@ -507,31 +507,31 @@ def _why_not(manifest: Manifest, name: str, reasons: Mapping[str, str]) -> str:
 def _sources(
     manifest: Manifest, context: BuildContext | None
 ) -> tuple[dict[str, SourceInfo], dict[str, str]]:
-    """Return the entries that a manifest's sources must have, and by task why it cannot be made."""
+    """Return the entries that the sources must have, and why a task cannot be made, by task."""
     recorded = {source.name: source for source in manifest.sources}
     if manifest.is_imported:
         return recorded, {}
     infos, reasons = dict[str, SourceInfo](), dict[str, str]()
     for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
-        task, found = manifest.table[name], list[SourceInfo]()
+        task, entries = manifest.table[name], list[SourceInfo]()
         try:
             if context:
-                found = context.source_infos(task, manifest.edition)
+                entries = context.source_infos(task, manifest.edition)
         except (RulerError, KeyError) as error:
             reasons[name] = str(error)
-        for one in found:
+        for one in entries:
             infos[one.name] = one
             if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
                 why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
                 reasons[name] = f"{DOUBT}{why}{one.sha256} is here"
         needed = recorded if manifest.is_upstream else task.sources
-        for one_name in needed if not found else ():
-            if one_name not in infos and (known := _known(recorded.get(one_name), manifest)):
+        for one_name in needed if not entries else ():
+            if one_name not in infos and (known := _entry(recorded.get(one_name), manifest)):
                 infos[one_name] = known
     return infos, reasons
 
 
-def _known(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
+def _entry(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
     """Return the entry that a source of this name and hash has, without its files."""
     if source is None:
         return None
@@ -548,27 +548,27 @@ def _known(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
     return CATALOGUE[name].info(sha256, detail, pinned=sha256 in CATALOGUE[name].pinned)
 
 
-def _made_again(
+def _rebuilt_manifest(
     manifest: Manifest,
     context: BuildContext | None,
     infos: Mapping[str, SourceInfo],
     configs: Mapping[str, ConfigInfo],
     address: Address | None,
 ) -> Manifest:
-    """Return the manifest as it would be written now; what is claimed is taken as it is."""
-    ours = manifest.package_version == __version__
-    now, tokenizer = DATA_VERSION if ours else manifest.rows_version, manifest.tokenizer
+    """Return the manifest as it would be written now; claimed fields are copied."""
+    is_current = manifest.package_version == __version__
+    now, tokenizer = DATA_VERSION if is_current else manifest.rows_version, manifest.tokenizer
     if context is not None:
-        found = context.tokenizer_info
+        actual = context.tokenizer_info
         tokenizer = replace(
-            found,
-            name=_tokenizer_name(tokenizer, found),
+            actual,
+            name=_tokenizer_name(tokenizer, actual),
             hub_id=tokenizer.hub_id,
             revision=tokenizer.revision,
             mirror=tokenizer.mirror,
             engine=tokenizer.engine,
-            identity=found.identity if tokenizer.identity or ours else "",
-            files=tokenizer.files if _has_other_files(tokenizer, found) else found.files,
+            identity=actual.identity if tokenizer.identity or is_current else "",
+            files=tokenizer.files if _has_other_files(tokenizer, actual) else actual.files,
         )
     known = REGISTRY.get(tokenizer.name)
     if known and known.revision and tokenizer.hub_id:
@@ -589,26 +589,26 @@ def _made_again(
     )
 
 
-def _tokenizer_name(recorded: TokenizerInfo, found: TokenizerInfo) -> str:
-    """Return the name that the tokenizer must have: only those of the registry say what it is."""
+def _tokenizer_name(recorded: TokenizerInfo, actual: TokenizerInfo) -> str:
+    """Return the name that the tokenizer must have; only a registry name can be checked."""
     if recorded.name not in REGISTRY:  # the last part of an id, or the name that a folder had
         return (recorded.hub_id or recorded.name).rpartition("/")[2]
-    with suppress(UsageError):  # not here, so the name is claimed
+    with suppress(UsageError):  # not available, so the name is claimed
         known = load_tokenizer(recorded.name, allow_download=False).info
-        if found.name in REGISTRY or not known.counts_like(recorded):
-            return found.name
+        if actual.name in REGISTRY or not known.counts_like(recorded):
+            return actual.name
     return recorded.name
 
 
-def _has_other_files(recorded: TokenizerInfo, found: TokenizerInfo) -> bool:
-    """Whether the files here are others with the same tokens, so that the recorded are claimed.
+def _has_other_files(recorded: TokenizerInfo, actual: TokenizerInfo) -> bool:
+    """Whether other files here give the same tokens, so that the recorded ones are claimed.
 
-    From one place, other hashes are wrong; nobody compared local copies of a known tokenizer.
+    From one origin, other hashes are wrong; local copies of a known tokenizer were never compared.
     """
     origin = ("hub_id", "revision", "mirror")
-    is_there = all(getattr(recorded, name) == getattr(found, name) for name in origin)
-    elsewhere = not is_there or found.mirror == LOCAL_COPY
-    return elsewhere and found.counts_like(recorded) and recorded.files.keys() <= {*FILES}
+    is_there = all(getattr(recorded, name) == getattr(actual, name) for name in origin)
+    elsewhere = not is_there or actual.mirror == LOCAL_COPY
+    return elsewhere and actual.counts_like(recorded) and recorded.files.keys() <= {*FILES}
 
 
 def _input_findings(manifest: Manifest) -> Iterator[str]:
@@ -629,8 +629,8 @@ def _input_findings(manifest: Manifest) -> Iterator[str]:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
     if manifest.edition == BALANCED:
         tasks = (manifest.table[parse_config(config)[0]] for config in manifest.configs)
-        named = {one.name for one in manifest.sources}
-        missing = sorted({source for task in tasks for source in task.sources} - named)
+        names = {one.name for one in manifest.sources}
+        missing = sorted({source for task in tasks for source in task.sources} - names)
         yield from (f"{FILENAME}: does not name the source {one}" for one in missing)
     if suite := packaged_suite(manifest.suite):
         own = {one.name for one in manifest.sources if one.kind == "own"}
@@ -653,7 +653,7 @@ def _beside(
     """Render the files beside the rows again; return what differs, and what was not rendered."""
     findings, unproved, expected = list[str](), dict[str, str](), dict[str, bytes]()
     version = manifest.package_version
-    if version != __version__:  # which renders other words
+    if version != __version__:  # other versions render other text
         remedy = f"pip install 'ruler-data=={version}'" if version in RELEASES else "a later one"
         why = f"version {version} of ruler-data rendered it; verify it with {remedy}"
         unproved = {name: why for name in BESIDE if name in manifest.files}
@@ -682,14 +682,14 @@ def _beside(
     return findings, unproved
 
 
-def _first_difference(name: str, found: bytes, expected: bytes) -> Iterator[str]:
+def _first_difference(name: str, actual: bytes, expected: bytes) -> Iterator[str]:
     """Yield the first line in which two texts differ."""
-    texts = (data.decode(errors="replace").split("\n") for data in (found, expected))
-    for line, (here, wanted) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
-        if here != wanted:
-            yield f"{name}: line {line}: expected {quote(wanted)}, found {quote(here)}"
+    texts = (data.decode(errors="replace").split("\n") for data in (actual, expected))
+    for line, (here, there) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
+        if here != there:
+            yield f"{name}: line {line}: expected {quote(there)}, found {quote(here)}"
             return
-    if found != expected:
+    if actual != expected:
         yield f"{name}: is not UTF-8"
 
 
@@ -712,9 +712,9 @@ def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[
     text = (folder / FILENAME).read_text(encoding="utf-8")
     if manifest.package_version != __version__:  # whose fields may be unknown here
         text = manifest.to_json()
-    found, expected = json.loads(text), json.loads(again.to_json())
-    expected["digest"] = found["digest"]
-    unequal = [*_unequal(found, expected)]
+    actual, expected = json.loads(text), json.loads(again.to_json())
+    expected["digest"] = actual["digest"]
+    unequal = [*_unequal(actual, expected)]
     for place, here, made in unequal:
         if place[0] == "configs" and place[-1] in ("bytes", "sha256"):
             path = manifest.configs[place[1]].file
@@ -726,16 +726,16 @@ def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[
         yield from _first_difference(FILENAME, text.encode(), layout(expected).encode())
 
 
-def _unequal(found: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+def _unequal(actual: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
     """Yield where two parsed texts differ, and both values."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for key in {**found, **expected}:
-            yield from _unequal(found.get(key), expected.get(key), *place, key)
-    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        for number, (here, wanted) in enumerate(zip(found, expected, strict=True)):
-            yield from _unequal(here, wanted, *place, str(number))
-    elif found != expected:
-        yield place, found, expected
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        for key in {**actual, **expected}:
+            yield from _unequal(actual.get(key), expected.get(key), *place, key)
+    elif isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        for number, (here, there) in enumerate(zip(actual, expected, strict=True)):
+            yield from _unequal(here, there, *place, str(number))
+    elif actual != expected:
+        yield place, actual, expected
 
 
 def _claims(
@@ -756,31 +756,29 @@ def _claims(
         yield f"card: code at {address.code or 'no address'}"
     if manifest.package_version != __version__:
         yield f"floors, audits, fields that are not known here: of {manifest.package_version}"
-    recorded, found = manifest.tokenizer, context.tokenizer_info if context else None
-    if recorded.name not in REGISTRY or found is None or found.name != recorded.name:
+    recorded, actual = manifest.tokenizer, context.tokenizer_info if context else None
+    if recorded.name not in REGISTRY or actual is None or actual.name != recorded.name:
         yield f"tokenizer.name: {recorded.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
-    ours = packaged_suite(manifest.suite)
-    for name in sorted(manifest.tasks.keys() - (ours.tasks if ours else {})):
+    suite = packaged_suite(manifest.suite)
+    for name in sorted(manifest.tasks.keys() - (suite.tasks if suite else {})):
         yield f"tasks.{name}.about: {manifest.tasks[name].about}"
     alike = [
-        suite.name
-        for suite in packaged().values()
-        if ours and suite != ours and all(suite.tasks.get(n) == ours.tasks.get(n) for n in used)
+        one.name
+        for one in packaged().values()
+        if suite and one != suite and all(one.tasks.get(n) == suite.tasks.get(n) for n in used)
     ]
-    if alike or not ours:
+    if alike or not suite:
         same = f" (the same rows are of {', '.join(alike)})" if alike else ""
         yield f"suite: {manifest.suite}{same}"
-    if found and found.files != recorded.files:
+    if actual and actual.files != recorded.files:
         hashes = ", ".join(f"{name} {sha256}" for name, sha256 in recorded.files.items())
         yield f"tokenizer.files: {hashes} (those here give the same tokens)"
 
 
-def _difference(found: Row, wanted: Row) -> str:
+def _difference(row: Row, made: Row) -> str:
     """Return the first column in which two rows differ, and its values."""
-    for (name, here), there in zip(
-        found.to_record().items(), wanted.to_record().values(), strict=True
-    ):
+    for (name, here), there in zip(row.to_record().items(), made.to_record().values(), strict=True):
         if here == there:
             continue
         if not (isinstance(here, str) and isinstance(there, str)):
@@ -801,7 +799,7 @@ def proved(folder: Path | str) -> bool:
 
 
 def _receipt(folder: Path) -> Path:
-    """Return the file that says so; its name is of every file's path and content."""
+    """Return the file that marks a folder as proved; its name hashes all paths and contents."""
     listing = hashlib.sha256(f"{__version__}\n".encode())
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)

@@ -22,7 +22,7 @@ HASH = 16
 #: Characters shown at both ends of a context and around each evidence span.
 AROUND = 160
 #: Evidence spans shown; cwe has three hundred.
-SHOWN = 12
+MOST_SPANS = 12
 
 
 @dataclass(frozen=True)
@@ -107,16 +107,16 @@ def highlight(row: Row, *, full: bool = False) -> Text:
         return text
     size = len(row.context)
     keep = [(0, 2 * AROUND), (max(size - AROUND, 0), size)]
-    keep += [(max(one.start - AROUND, 0), one.end + AROUND) for one in row.evidence[:SHOWN]]
-    shown, done = Text(), 0
+    keep += [(max(one.start - AROUND, 0), one.end + AROUND) for one in row.evidence[:MOST_SPANS]]
+    excerpt, done = Text(), 0
     for start, end in sorted(keep):
         if end <= done:
             continue
         if start > done:
-            shown.append(f" [... {start - done:,} characters ...] ", style="dim")
-        shown.append_text(text[max(start, done) : end])
+            excerpt.append(f" [... {start - done:,} characters ...] ", style="dim")
+        excerpt.append_text(text[max(start, done) : end])
         done = end
-    return shown
+    return excerpt
 
 
 def show(
@@ -142,35 +142,35 @@ def show(
 class FoundRows:
     """Where the rows for a model are, or how to build them."""
 
-    found: FindResult
+    result: FindResult
     repo: str | None
 
     def to_record(self) -> dict[str, Any]:
         """Return the release and its snippets."""
-        found, release = self.found, self.found.release
+        result, release = self.result, self.result.release
         return {
-            "model": found.model,
+            "model": result.model,
             "fingerprint": self._fingerprint,
             "release": release and asdict(release),
-            "load": found.load,
-            "run": found.run,
-            "build": found.build,
+            "load": result.load,
+            "run": result.run,
+            "build": result.build,
         }
 
     @property
     def _fingerprint(self) -> str | None:
-        tokenizer = self.found.tokenizer
+        tokenizer = self.result.tokenizer
         return (tokenizer.identity or tokenizer.fingerprint) if tokenizer else None
 
     def __str__(self) -> str:
-        found, release = self.found, self.found.release
+        result, release = self.result, self.result.release
         known = self._fingerprint or "not available; the index lists the model"
-        head = f"tokenizer of {found.model}: {known}"
+        head = f"tokenizer of {result.model}: {known}"
         if release:
-            kept = f", {release.reserve:,} tokens kept free" if release.reserve else ""
-            where = f"{release.repo} {release.tag}, commit {release.commit}{kept}"
-            return "\n".join([head, where, f"  {found.load}", f"  {found.run}"])
+            reserve = f", {release.reserve:,} tokens kept free" if release.reserve else ""
+            where = f"{release.repo} {release.tag}, commit {release.commit}{reserve}"
+            return "\n".join([head, where, f"  {result.load}", f"  {result.run}"])
         none = (
             f"{self.repo}: no rows for it" if self.repo else "no repo to look in (--in org/ruler)"
         )
-        return "\n".join([head, f"{none}; build them:", f"  {found.build}"])
+        return "\n".join([head, f"{none}; build them:", f"  {result.build}"])

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ruler_builders import prompts_ruler2 as prompts
-from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled, query_of
+from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled_texts, query_of
 from ruler_builders.prompts import PromptTemplate
 from ruler_builders.prompts_ruler2 import Example
 from ruler_data.row import Row
@@ -19,7 +19,7 @@ def template(params: Ruler2, row: Row) -> PromptTemplate:
 
 def parameter_findings(params: Ruler2, row: Row) -> Iterator[str]:
     """Yield where a row's prompt is not of its task."""
-    texts = labelled(row.context)
+    texts = labelled_texts(row.context)
     often = Counter(one.label for one in texts)
     several = sum(count < params.copies for count in often.values())
     if max(often.values()) > params.copies or several > _INCOMPLETE * (params.copies > 1):

@@ -1,6 +1,6 @@
 """Measured defects of rows of upstream's editions, and of imported rows.
 
-Such rows are not solved: some of upstream's cannot be, and replaying them proves more.
+Such rows are not solved: some of upstream's have no single answer, and a replay proves more.
 """
 
 import re
@@ -20,13 +20,13 @@ _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
 
 def measure_defects(task: Task, rows: Iterable[Row]) -> dict[str, str]:
     """Return the defects that the rows of a config have, each with how often."""
-    seen: Counter[tuple[str, str]] = Counter()
+    prompts: Counter[tuple[str, str]] = Counter()
     figures: Counter[str] = Counter()
     layouts: set[object] = set()
     gold: Counter[tuple[int, int]] = Counter()
     count = 0
     for row in rows:
-        seen[row.context, row.question] += 1
+        prompts[row.context, row.question] += 1
         count += 1
         if isinstance(task.params, Niah):
             figures["queried key is not unique"] += _repeats_key(row, task.params)
@@ -34,15 +34,15 @@ def measure_defects(task: Task, rows: Iterable[Row]) -> dict[str, str]:
             gold[_gold_place(row)] += 1
         elif isinstance(task.params, Cwe | Fwe):
             layouts.add(_layout(row))
-    figures["same prompt as an earlier row"] = count - len(seen)
+    figures["same prompt as an earlier row"] = count - len(prompts)
     for (place, documents), often in gold.items():
         alike = sum(times for (_, total), times in gold.items() if total == documents)
         if often > max(1, UNLIKELY * alike / documents):
             figures[f"gold document is {place} of {documents}"] = often
-    found = {what: f"{n} of {count} rows" for what, n in figures.most_common(4) if n}
+    defects = {what: f"{n} of {count} rows" for what, n in figures.most_common(4) if n}
     if 0 < len(layouts) < count:
-        found["different layouts"] = f"{len(layouts)} in {count} rows"
-    return found
+        defects["different layouts"] = f"{len(layouts)} in {count} rows"
+    return defects
 
 
 def _repeats_key(row: Row, params: Niah) -> bool:

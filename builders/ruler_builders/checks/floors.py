@@ -1,4 +1,4 @@
-"""The floor of a config: the best score of answers that never use what the question asks for.
+"""The floor of a config: the best score of answers that ignore the question.
 
     niah_lookalikes_4096    11.5 %  last                  listing 100.0 %
     vt_4096                100.0 %  all that there are    listing 100.0 %
@@ -60,14 +60,14 @@ def known_floor(suite: str, task: str, length: int) -> Floor | None:
 
 
 class FloorMeter:
-    """Measures the floor of a config of so many rows, which are added one by one."""
+    """Measures the floor of a config with `rows` rows, which are added one by one."""
 
     def __init__(self, task: Task, rows: int) -> None:
         self._task, self._rows = task, max(rows, 1)
         self._scores: dict[str, list[float]] = {}
 
     def add(self, place: int, row: Row) -> None:
-        """Measure a row if it is of the sample."""
+        """Measure a row if it belongs to the sample."""
         if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
             for name, score in scores(self._task, row).items():
                 self._scores.setdefault(name, []).append(score)
@@ -88,17 +88,17 @@ class FloorMeter:
 
 
 LISTING = "list everything"
-#: Metrics that want every gold answer.
+#: Metrics that require every gold answer.
 ALL = ("all", "soft_all")
 
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
     counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
-    wanted = len(row.outputs) if task.metric in ALL else 1
-    answers = dict(_choices(counts, forms, wanted))
+    size = len(row.outputs) if task.metric in ALL else 1
+    answers = dict(_choices(counts, forms, size))
     if isinstance(task.params, Cwe | Fwe):
-        del answers["most frequent"]  # the question asks for these
+        del answers["most frequent"]  # that is the question itself
     if isinstance(task.params, Qa):
         answers |= {"yes": ["yes"], "no": ["no"]}
     if isinstance(task.params, Niah) and task.params.none != "no":
@@ -106,7 +106,7 @@ def scores(task: Task, row: Row) -> dict[str, float]:
     if isinstance(task.params, Niah) and task.params.ordinal:
         answers |= _of_fullest_key(row)
     answers[LISTING] = [", ".join(counts)[: CHARACTERS_PER_TOKEN * task.max_new_tokens]]
-    return {name: _score(task, row, named) for name, named in answers.items()}
+    return {name: _score(task, row, texts) for name, texts in answers.items()}
 
 
 def _of_fullest_key(row: Row) -> dict[str, list[str]]:
@@ -120,23 +120,23 @@ def _of_fullest_key(row: Row) -> dict[str, list[str]]:
     return {f"{name} of the fullest key": [values[at]] for name, at in places.items()}
 
 
-def _score(task: Task, row: Row, named: Sequence[str]) -> float:
-    """Return the headline score of an answer that names these, in any case."""
-    answer, outputs = ", ".join(named).lower(), [output.lower() for output in row.outputs]
+def _score(task: Task, row: Row, texts: Sequence[str]) -> float:
+    """Return the headline score of an answer that lists these texts; case is ignored."""
+    answer, outputs = ", ".join(texts).lower(), [output.lower() for output in row.outputs]
     if task.headline == "exact":
         return float(sorted(answer.split(", ")) == sorted(outputs))
-    found = [
+    matches = [
         output == answer if task.metric == "letter" else output in answer for output in outputs
     ]
-    return sum(found) / len(found) if task.metric in ALL else float(any(found))
+    return sum(matches) / len(matches) if task.metric in ALL else float(any(matches))
 
 
 def _choices(
-    counts: Counter[str], form_of: Mapping[str, object], wanted: int
+    counts: Counter[str], form_of: Mapping[str, object], size: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield what each strategy names."""
+    """Yield the answers of each strategy."""
     texts = list(counts)
-    yield "all that there are", texts if len(texts) == wanted else []
+    yield "all that there are", texts if len(texts) == size else []
     often = np.fromiter(counts.values(), dtype=np.int64, count=len(texts))
     sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     forms = Counter(form_of.values())
@@ -151,13 +151,13 @@ def _choices(
         "majority": -alike,
         "odd one out": alike,
     }
-    yield "first", texts[:wanted]
-    yield "last", texts[: -wanted - 1 : -1]
+    yield "first", texts[:size]
+    yield "last", texts[: -size - 1 : -1]
     for name, key in keys.items():
-        yield name, [texts[at] for at in np.argsort(key, kind="stable")[:wanted].tolist()]
+        yield name, [texts[at] for at in np.argsort(key, kind="stable")[:size].tolist()]
     in_order = sorted(texts)
-    yield "first by alphabet", in_order[:wanted]
-    yield "last by alphabet", in_order[: -wanted - 1 : -1]
+    yield "first by alphabet", in_order[:size]
+    yield "last by alphabet", in_order[: -size - 1 : -1]
 
 
 def _likeness(texts: list[str]) -> NDArray[np.int64]:
@@ -183,7 +183,7 @@ def _likeness(texts: list[str]) -> NDArray[np.int64]:
 _EDGE = re.compile(r"\b([A-Z]+) -> ([A-Z]+)\n")
 #: Names or numbers taken of each document.
 _NAMES = 3
-_NAMED = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|[0-9](?:[0-9,.]*[0-9])?")
+_NAME = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|[0-9](?:[0-9,.]*[0-9])?")
 
 
 def _values(row: Row) -> Candidates:
@@ -191,7 +191,7 @@ def _values(row: Row) -> Candidates:
     needles = needle_sentences(row.context)
     form_of = {needle.value: needle.wording for needle in needles}
     counts = Counter(needle.value for needle in needles)
-    if {*form_of.values()} - {"plain"}:  # of several forms, which are not in order
+    if {*form_of.values()} - {"plain"}:  # several forms, so not in the order of the text
         counts = Counter({value: counts[value] for value in sorted(counts, key=row.context.find)})
     return counts, form_of
 
@@ -233,13 +233,13 @@ def _words(row: Row) -> Candidates:
 def _names(row: Row) -> Candidates:
     """Return the first names and numbers of the documents; the form is how often each occurs."""
     often = Counter(documents(row.context)[1])
-    named = [(name, often[text]) for text in often for name in _first_names(text)]
-    return Counter(name for name, _ in named), dict(named)
+    pairs = [(name, often[text]) for text in often for name in _first_names(text)]
+    return Counter(name for name, _ in pairs), dict(pairs)
 
 
 @lru_cache(maxsize=2**13)  # rows share most of their documents
 def _first_names(document: str) -> list[str]:
-    return [match[0] for match in islice(_NAMED.finditer(document), _NAMES)]
+    return [match[0] for match in islice(_NAME.finditer(document), _NAMES)]
 
 
 def _nodes(row: Row) -> Candidates:

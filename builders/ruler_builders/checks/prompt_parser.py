@@ -1,7 +1,6 @@
 """Parse prompts: needles in any wording, and the fixed text of each task's prompt.
 
-No solver would notice a question that asks for something else, so the text around what is drawn is
-compared with that of `prompts`.
+A solver does not notice another question, so the fixed text of a prompt is compared with `prompts`.
 """
 
 import re
@@ -25,8 +24,8 @@ from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 AROUND = 1000
 
 
-#: What stands in the fields of a form of needle. The key of a split needle's other sentence is
-#: where it is filed, which is the value of its first one.
+#: Regular expressions of the fields of a needle. The alias of a split needle is the value of its
+#: first sentence and the key of its second.
 _FIELDS = {
     "kind": r"(?P<kind>\w+)",
     "one": r"(?P<kind>\w+)",
@@ -52,7 +51,7 @@ _, _FILED = _compiled(NEEDLES["split"][1], _FIELDS | {"alias": _FIELDS["key"]})
 
 
 class Needle(NamedTuple):
-    """What a needle says, its wording, and where it stands; a split one stands at two places."""
+    """Key, value, wording and spans of a needle; a split one has two spans."""
 
     kind: str
     key: str
@@ -64,11 +63,11 @@ class Needle(NamedTuple):
 def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Needle]:
     """Return the needles of a text, form by form; with keys, only those of these keys.
 
-    Then only what surrounds the keys is read, which is many times faster.
+    With keys, only the text around them is read, which is many times faster.
     """
     parts = [(0, len(text))] if keys is None else _surroundings(text, keys)
     filed: dict[str, re.Match[str]] | None = None
-    found = list[Needle]()
+    needles = list[Needle]()
     for wording, beginning, form in _FORMS:
         for start, end in parts:
             if text.find(beginning, start, end) < 0:
@@ -85,8 +84,8 @@ def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Nee
                     spans = sorted([match.span(), filed[value].span()])
                     value = filed[value]["value"]
                 kind = match["kind"] if "kind" in form.groupindex else ""
-                found.append(Needle(kind, match["key"], value, wording, tuple(spans)))
-    return found
+                needles.append(Needle(kind, match["key"], value, wording, tuple(spans)))
+    return needles
 
 
 def _surroundings(text: str, keys: Iterable[str]) -> list[tuple[int, int]]:
@@ -131,12 +130,12 @@ class WordList(NamedTuple):
         for place in np.argsort(-self.often, kind="stable"):
             yield self.words[place].as_py(), int(self.often[place])
 
-    def chosen(self, words: Collection[str]) -> list[str]:
-        """Return these words, as often and in the order in which they occur."""
-        wanted = integers(pc.indices_nonzero(pc.is_in(self.words, value_set=texts_array(words))))
-        places = self.places[np.isin(self.places, wanted)]
-        chosen: list[str] = self.words.take(int_array(places)).to_pylist()
-        return chosen
+    def occurrences(self, words: Collection[str]) -> list[str]:
+        """Return every occurrence of these words, in order."""
+        numbers = integers(pc.indices_nonzero(pc.is_in(self.words, value_set=texts_array(words))))
+        places = self.places[np.isin(self.places, numbers)]
+        texts: list[str] = self.words.take(int_array(places)).to_pylist()
+        return texts
 
 
 def word_list(text: str) -> WordList:
@@ -161,8 +160,8 @@ def _numbers(bits: int) -> pa.Array:
 
 def queried_keys(row: Row) -> list[str]:
     """Return the keys that a question is about, or the description of one."""
-    found = _QUERY.search(question_of(row))
-    return re.split(r", and |, ", found[1]) if found else []
+    match = _QUERY.search(question_of(row))
+    return re.split(r", and |, ", match[1]) if match else []
 
 
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
@@ -190,7 +189,7 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
         case Qa():
             return prompts.qa(params, question.rpartition("Question: ")[2].strip())
         case _:
-            msg = f"the prompts of the family {params.family} are not taken apart"
+            msg = f"the prompts of the family {params.family} cannot be parsed"
             raise NotImplementedError(msg)
 
 

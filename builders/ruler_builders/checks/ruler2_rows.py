@@ -1,7 +1,7 @@
-"""Rows of RULER v2, read from their prompts alone: labelled texts, and what is asked of them.
+"""Rows of RULER v2, read from their prompts alone: labelled texts, and the questions about them.
 
 Nothing here imports the generators. What only the sources know (which letter is right, which
-documents answer a question) is taken as given; that it can be found and is unique is checked.
+documents answer a question) is assumed; that it can be found and is unique is checked.
 """
 
 import re
@@ -22,7 +22,7 @@ EXAMPLE = re.compile(
 )
 
 
-class Labelled(NamedTuple):
+class LabelledText(NamedTuple):
     """A text of the haystack: with its label, the number or key in the label, and alone."""
 
     whole: str
@@ -30,11 +30,11 @@ class Labelled(NamedTuple):
     text: str
 
 
-@lru_cache(maxsize=1)  # of a row, all checks ask for the same
-def labelled(context: str) -> list[Labelled]:
+@lru_cache(maxsize=1)  # several checks of a row use it
+def labelled_texts(context: str) -> list[LabelledText]:
     """Return the labelled texts of a context, in order; no space ends one."""
     if not context.endswith("\n\n"):
-        return [Labelled(one[0], one[2], one[3]) for one in _LINE.finditer(context)]
+        return [LabelledText(one[0], one[2], one[3]) for one in _LINE.finditer(context)]
     pieces = ("\n\n" + context.partition("\n\n")[2]).removesuffix("\n\n").split("\n\n")
     joined = list[str]()
     for piece in pieces[1:]:
@@ -42,34 +42,35 @@ def labelled(context: str) -> list[Labelled]:
             joined.append(piece)
         elif joined:
             joined[-1] += f"\n\n{piece}"
-    found = list[Labelled]()
+    texts = list[LabelledText]()
     for piece in joined:
         label = _LABEL.match(piece)
         assert label is not None
-        found.append(Labelled(piece.rstrip(" "), label[2] or label[3], piece[label.end() :]))
-    return found
+        texts.append(LabelledText(piece.rstrip(" "), label[2] or label[3], piece[label.end() :]))
+    return texts
 
 
 def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
     """Return the answers that the prompt supports, the texts of the evidence, and a complaint."""
-    texts = labelled(row.context)
+    texts = labelled_texts(row.context)
     if row.context.startswith("Below are some documents."):
         return _solve_documents(row, texts)
-    label, ordinal = _asked(row)
-    found = [one for one in texts if one.label == label]
-    evidence, answers = [one.whole for one in found], [one.text for one in found]
-    if not found or len(set(answers)) != len(answers):
-        return frozenset(answers), evidence, f"{len(found)} texts for {label}, or one occurs twice"
+    label, ordinal = _query(row)
+    matches = [one for one in texts if one.label == label]
+    evidence, answers = [one.whole for one in matches], [one.text for one in matches]
+    if not matches or len(set(answers)) != len(answers):
+        complaint = f"{len(matches)} texts for {label}, or one occurs twice"
+        return frozenset(answers), evidence, complaint
     if "\\boxed" in row.context.partition("\n\n")[0]:
         letters = frozenset(row.outputs) & frozenset("ABCD")
-        return letters, evidence, "" if len(found) == 1 else "several questions to solve"
+        return letters, evidence, "" if len(matches) == 1 else "several questions to solve"
     if ordinal:
         place = prompts.PLACES.index(ordinal)
         return frozenset(answers[place : place + 1]), evidence, ""
     return frozenset(answers), evidence, ""
 
 
-def _asked(row: Row) -> tuple[str, str]:
+def _query(row: Row) -> tuple[str, str]:
     """Return the key or number that the question is about, and the ordinal, if it has one."""
     if key := _KEY.search(row.question):
         return key[1], ""
@@ -78,25 +79,25 @@ def _asked(row: Row) -> tuple[str, str]:
 
 
 def _solve_documents(
-    row: Row, texts: list[Labelled]
+    row: Row, texts: list[LabelledText]
 ) -> tuple[frozenset[str], list[str] | None, str]:
-    held = {row.context[span.start : span.end] for span in row.evidence}
-    gold = [one for one in texts if one.whole in held]
+    evidence = {row.context[span.start : span.end] for span in row.evidence}
+    gold = [one for one in texts if one.whole in evidence]
     if row.question.startswith("Text: "):
         query = row.question.removeprefix("Text: ").partition("\nMost relevant document index:")[0]
-        found = [one for one in texts if one.text == query]
-        return frozenset(one.label for one in found), [one.whole for one in found], ""
+        matches = [one for one in texts if one.text == query]
+        return frozenset(one.label for one in matches), [one.whole for one in matches], ""
     if len(gold) != _GOLD:
         return frozenset(), None, f"{len(gold)} gold documents"
     if "Index of the most relevant document" in row.question:
         return frozenset(one.label for one in gold), None, ""
     if row.outputs in (("yes",), ("no",)):
         return frozenset(row.outputs), None, ""
-    held_in = "\n".join(one.text for one in gold).lower()
-    others = "\n".join(one.text for one in texts if one.whole not in held).lower()
+    gold_text = "\n".join(one.text for one in gold).lower()
+    others = "\n".join(one.text for one in texts if one.whole not in evidence).lower()
     if stray := [answer for answer in row.outputs if answer.lower() in others]:
         return frozenset(row.outputs), None, f"{stray[0]!r} stands in another document"
-    return frozenset(one for one in row.outputs if one.lower() in held_in), None, ""
+    return frozenset(one for one in row.outputs if one.lower() in gold_text), None, ""
 
 
 _GOLD = 2
@@ -122,18 +123,18 @@ def task_of_prompt(text: str) -> tuple[str, str, str]:
 
 def gold_texts(params: Ruler2, row: Row) -> list[str]:
     """Return the labelled texts that the gold answers show, for rows without evidence."""
-    texts, (query, _) = labelled(row.context), query_of(params, row)
+    texts, (query, _) = labelled_texts(row.context), query_of(params, row)
     if params.kind == "qa" and params.level in ("medium", "hard"):
         answers = [output.lower() for output in row.outputs]
-        found = [one for one in texts if any(output in one.text.lower() for output in answers)]
-        return [one.whole for one in found] if len(found) == 1 else []
+        matches = [one for one in texts if any(output in one.text.lower() for output in answers)]
+        return [one.whole for one in matches] if len(matches) == 1 else []
     return [one.whole for one in texts if one.label in (query, *row.outputs)]
 
 
 def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
     """Return what the question is about: a key, a number, a text or a question; and the ordinal."""
     if params.kind != "qa":
-        return _asked(row)
+        return _query(row)
     text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
     query = text if params.level == "basic" else row.question.partition("Question: ")[2]
     return query.partition("\nIndex of the most")[0], ""
@@ -144,4 +145,4 @@ def candidates(row: Row) -> Counter[str]:
     if row.outputs[0] in ("A", "B", "C", "D") and len(row.outputs) == 1:
         return Counter("ABCD")
     is_document = row.context.startswith("Below are some documents.")
-    return Counter(one.label if is_document else one.text for one in labelled(row.context))
+    return Counter(one.label if is_document else one.text for one in labelled_texts(row.context))

@@ -1,9 +1,8 @@
 """What a build checks of each row, and `verify` of each row that it reads.
 
 The generators cannot know that a prompt has one answer. A solver finds the gold answers and the
-evidence in the finished prompt alone; it imports nothing of the generators, so an answer on which
-both agree was found and not copied. It returns every answer that the prompt supports, which also
-finds ambiguous prompts.
+evidence in the finished prompt alone and imports nothing of the generators. It returns every answer
+that the prompt supports, so it also detects ambiguous prompts.
 """
 
 import math
@@ -38,7 +37,7 @@ _DOCUMENT = re.compile(r"\n\nDocument (\d+):\n")
 
 
 @dataclass(frozen=True)
-class Solved:
+class Solution:
     """The result of a solver.
 
     Attributes:
@@ -56,22 +55,22 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
     """Yield what is wrong with row `place` of a config; `length` (tokens) is its greatest."""
     yield from column_findings(task, place, row)
     if row.length > length:
-        yield f"length {row.length} is over the config's {length} without what it keeps free"
-    solved = solve(task, row)
-    if solved.complaint:
-        yield solved.complaint
+        yield f"length {row.length} is over the config's {length}, its reserve subtracted"
+    solution = solve(task, row)
+    if solution.complaint:
+        yield solution.complaint
     if len(set(row.outputs)) != len(row.outputs):
         yield f"column outputs contains {Counter(row.outputs).most_common(1)[0][0]!r} twice"
-    if wrong := sorted(frozenset(row.outputs) ^ solved.answers):
-        if wrong[0] in row.outputs:
-            yield f"column outputs contains {wrong[0]!r}, which the prompt does not support"
+    if difference := sorted(frozenset(row.outputs) ^ solution.answers):
+        if difference[0] in row.outputs:
+            yield f"column outputs contains {difference[0]!r}, which the prompt does not support"
         else:
-            yield f"column outputs does not contain {wrong[0]!r}, which the prompt gives"
-    yield from _evidence_findings(row, solved.evidence)
+            yield f"column outputs does not contain {difference[0]!r}, which the prompt gives"
+    yield from _evidence_findings(row, solution.evidence)
 
 
 def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = False) -> Iterator[str]:
-    """Compare the columns that place and task decide."""
+    """Yield what is wrong with the columns that follow from place and task."""
     if row.index != place:
         yield f"row {place} of the file has index {row.index}"
     if row.task != task.name:
@@ -87,12 +86,12 @@ def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = Fals
 def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
     if list(row.evidence) != sorted(row.evidence, key=lambda span: span.start):
         yield "evidence spans are not in order"
-    held = [row.context[span.start : span.end] for span in row.evidence]
-    if expected is not None and held != expected:
-        pairs = zip(held, expected, strict=False)
+    texts = [row.context[span.start : span.end] for span in row.evidence]
+    if expected is not None and texts != expected:
+        pairs = zip(texts, expected, strict=False)
         differing = next((f"{a[:60]!r} for {b[:60]!r}" for a, b in pairs if a != b), None)
-        yield f"evidence holds {differing or f'{len(held)} spans, not {len(expected)}'}"
-    if expected is None and not held:
+        yield f"evidence holds {differing or f'{len(texts)} spans, not {len(expected)}'}"
+    if expected is None and not texts:
         yield "no evidence"
 
 
@@ -115,7 +114,7 @@ def fill_finding(
     """
     room, least = length - reserve, min(lengths, default=0)
     needed = math.ceil(LEAST_FILL * room)
-    short = sum(found < needed for found in lengths)
+    short = sum(tokens < needed for tokens in lengths)
     if not (short and task.fills and room >= FULL_FROM):
         return None
     return lengths.index(least), (
@@ -125,41 +124,41 @@ def fill_finding(
     )
 
 
-def solve(task: Task, row: Row) -> Solved:
+def solve(task: Task, row: Row) -> Solution:
     """Answer a row from its prompt; for qa, find the gold answers in the gold documents."""
     return of_family(_SOLVERS, task, "_SOLVERS of checks/solvers.py")(task, row)
 
 
-def _niah(task: Task, row: Row) -> Solved:
+def _niah(task: Task, row: Row) -> Solution:
     question = _QUESTION.match(question_of(row))
     if question is None:
-        return Solved(frozenset(), [], "the question asks for no key")
+        return Solution(frozenset(), [], "the question asks for no key")
     place, query = question.groups()
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
-    known = needle_sentences(row.context, things or keys)
-    known.sort(key=lambda needle: needle.spans)
-    found = [needle.value for needle in known]
-    spans = sorted(span for needle in known for span in needle.spans)
+    needles = needle_sentences(row.context, things or keys)
+    needles.sort(key=lambda needle: needle.spans)
+    values = [needle.value for needle in needles]
+    spans = sorted(span for needle in needles for span in needle.spans)
     evidence = [row.context[start:end] for start, end in spans]
-    if len(set(found)) != len(found):
-        return Solved(frozenset(found), evidence, "a value occurs twice")
-    hidden = {needle.key for needle in known}
-    if things and hidden:
-        keys = [*hidden]
-    missing = [key for key in keys if key not in hidden]
+    if len(set(values)) != len(values):
+        return Solution(frozenset(values), evidence, "a value occurs twice")
+    present = {needle.key for needle in needles}
+    if things and present:
+        keys = [*present]
+    missing = [key for key in keys if key not in present]
     if missing == keys and question_of(row).endswith("does not mention it, answer: none."):
-        return Solved(frozenset({"none"}), evidence)
+        return Solution(frozenset({"none"}), evidence)
     if missing:
-        return Solved(frozenset(found), evidence, f"no needle for {missing[0]}")
+        return Solution(frozenset(values), evidence, f"no needle for {missing[0]}")
     if place is None:
-        return Solved(frozenset(found), evidence)
-    number = ORDINALS.index(place) if place in ORDINALS else len(found)
-    complaint = "" if number < len(found) else f"{len(found)} values, so none is the {place}"
-    return Solved(frozenset(found[number : number + 1]), evidence, complaint)
+        return Solution(frozenset(values), evidence)
+    number = ORDINALS.index(place) if place in ORDINALS else len(values)
+    complaint = "" if number < len(values) else f"{len(values)} values, so none is the {place}"
+    return Solution(frozenset(values[number : number + 1]), evidence, complaint)
 
 
-def _vt(task: Task, row: Row) -> Solved:
+def _vt(task: Task, row: Row) -> Solution:
     value = VALUE.search(row.question)
     head, _, text = row.context.rpartition("\n\n")
     assignments = list(_assignments(text))
@@ -171,20 +170,21 @@ def _vt(task: Task, row: Row) -> Solved:
     for assignment in assignments:
         name, source, number = assignment.groups()
         if name in holds:
-            return Solved(frozenset(), evidence, f"{name} is assigned twice")
+            return Solution(frozenset(), evidence, f"{name} is assigned twice")
         if source and source not in holds:
             complaint = f"{name} takes its value from {source} before it has one"
-            return Solved(frozenset(), evidence, complaint)
+            return Solution(frozenset(), evidence, complaint)
         holds[name] = number or holds[source]
     if value is None:
-        return Solved(frozenset(), evidence, "the question names no value")
-    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), evidence)
+        return Solution(frozenset(), evidence, "the question names no value")
+    answers = frozenset(name for name, number in holds.items() if number == value[1])
+    return Solution(answers, evidence)
 
 
 def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
     """Return assignments so that variables have a value before they are used, if that is possible.
 
-    Those of which it is not are last.
+    Assignments whose variables never get a value are last.
     """
     users: dict[str | None, list[re.Match[str]]] = {}
     for assignment in assignments:
@@ -195,20 +195,20 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
     return ordered + [assignment for rest in users.values() for assignment in rest]
 
 
-def _cwe(task: Task, row: Row) -> Solved:
+def _cwe(task: Task, row: Row) -> Solution:
     words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
-    counted, most = COUNTED.search(row.question), _MOST.search(row.question)
-    queried = {counted[1]} if counted else {*row.outputs}
-    evidence = words.chosen(queried)
+    word, most = COUNTED.search(row.question), _MOST.search(row.question)
+    queried = {word[1]} if word else {*row.outputs}
+    evidence = words.occurrences(queried)
     if not words.is_numbered:
-        return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
-    if counted:
-        return Solved(frozenset({str(len(evidence))}), evidence)
+        return Solution(frozenset(), evidence, "the list is not numbered from 1 without gaps")
+    if word:
+        return Solution(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
     return _top(words.ranked(), size, evidence)
 
 
-def _fwe(task: Task, row: Row) -> Solved:
+def _fwe(task: Task, row: Row) -> Solution:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
@@ -217,17 +217,17 @@ def _fwe(task: Task, row: Row) -> Solved:
     return _top(coded, size, [])
 
 
-def _graph(task: Task, row: Row) -> Solved:
+def _graph(task: Task, row: Row) -> Solution:
     lines = row.context.partition("\n\n")[2].splitlines()
     edges = [line.split(" -> ") for line in lines]
     node, within = _NODE.search(row.question), _WITHIN.search(row.question)
     if node is None:
-        return Solved(frozenset(), [], "the question asks for no node")
+        return Solution(frozenset(), [], "the question asks for no node")
     if any(len(edge) != 2 for edge in edges) or len(set(lines)) != len(lines):
-        return Solved(frozenset(), [], "a line is no edge, or occurs twice")
+        return Solution(frozenset(), [], "a line is no edge, or occurs twice")
     if within is None:
         parents = frozenset(start for start, end in edges if end == node[1])
-        return Solved(parents, [f"{a} -> {b}" for a, b in edges if b == node[1]])
+        return Solution(parents, [f"{a} -> {b}" for a, b in edges if b == node[1]])
     ends: dict[str, list[str]] = {}
     for start, end in edges:
         ends.setdefault(start, []).append(end)
@@ -238,49 +238,50 @@ def _graph(task: Task, row: Row) -> Solved:
         last = {end for start in last for end in ends.get(start, ())} - near
         near |= last
     evidence = [f"{a} -> {b}" for a, b in edges if a in inner]
-    return Solved(frozenset(near - {node[1]}), evidence)
+    return Solution(frozenset(near - {node[1]}), evidence)
 
 
-def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solved:
+def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solution:
     """Return the `size` most frequent words, and complain if the next one is as frequent."""
     first = [*islice(ranked, size + 1)]
-    found = frozenset(word for word, _ in first[:size])
+    words = frozenset(word for word, _ in first[:size])
     if len(first) > size > 0 and first[size][1] == first[size - 1][1]:
         complaint = f"{first[size][0]} occurs as often as {first[size - 1][0]}"
-        return Solved(found, evidence, complaint)
-    return Solved(found, evidence)
+        return Solution(words, evidence, complaint)
+    return Solution(words, evidence)
 
 
-def _qa(task: Task, row: Row) -> Solved:
+def _qa(task: Task, row: Row) -> Solution:
     if not task.fills:
         return _qa_alone(row)
     source = task.sources[0]
     numbers, texts = documents(row.context)
     if numbers != [str(number) for number in range(1, len(texts) + 1)]:
-        return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
-    held = Counter(row.context[span.start : span.end] for span in row.evidence)
-    gold, often = list(held), Counter(texts)
+        return Solution(frozenset(), None, "the documents are not numbered from 1 without gaps")
+    evidence = Counter(row.context[span.start : span.end] for span in row.evidence)
+    gold, often = list(evidence), Counter(texts)
     if len(gold) != _GOLD_DOCUMENTS.get(source, len(gold) or 1):
-        return Solved(frozenset(), None, f"{len(gold)} gold documents")
+        return Solution(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
-        if often[text] != held[text]:
-            complaint = f"gold document {number} occurs {often[text]} times, evidence {held[text]}"
-            return Solved(frozenset(), None, complaint)
+        if often[text] != evidence[text]:
+            times, spans = often[text], evidence[text]
+            complaint = f"gold document {number} occurs {times} times, evidence {spans}"
+            return Solution(frozenset(), None, complaint)
     if max(often.values()) > min(often.values()) + 1:
         complaint = f"documents occur {min(often.values())} to {max(often.values())} times"
-        return Solved(frozenset(), None, complaint)
+        return Solution(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # The answers yes and no of HotpotQA are in no document.
     verdict = source == "hotpotqa" and row.outputs in (("yes",), ("no",))
-    found = [answer for answer in row.outputs if verdict or answer.lower() in text]
-    return Solved(frozenset(found), None)
+    answers = [answer for answer in row.outputs if verdict or answer.lower() in text]
+    return Solution(frozenset(answers), None)
 
 
-def _qa_alone(row: Row) -> Solved:
+def _qa_alone(row: Row) -> Solution:
     """Accept the answers as given: without documents, no prompt supports them."""
     if _DOCUMENT.search("\n\n" + row.context):
-        return Solved(frozenset(), [], "a document, in a task without documents")
-    return Solved(frozenset(row.outputs), [])
+        return Solution(frozenset(), [], "a document, in a task without documents")
+    return Solution(frozenset(row.outputs), [])
 
 
 #: Number of gold documents of a question, by source; files of users have any.
@@ -293,7 +294,7 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
     return (match for match in map(_ASSIGNMENT.fullmatch, lines) if match)
 
 
-@lru_cache(maxsize=1)  # of a row, all checks ask for the same
+@lru_cache(maxsize=1)  # several checks of a row use it
 def documents(context: str) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
     _, opening, text = context.partition("The following are given documents.\n\n")
@@ -302,12 +303,12 @@ def documents(context: str) -> tuple[list[str], list[str]]:
 
 
 #: How the rows of each family are solved.
-_SOLVERS: dict[type, Callable[[Task, Row], Solved]] = {
+_SOLVERS: dict[type, Callable[[Task, Row], Solution]] = {
     Niah: _niah,
     Vt: _vt,
     Cwe: _cwe,
     Fwe: _fwe,
     Qa: _qa,
     Graph: _graph,
-    Ruler2: lambda _, row: Solved(*ruler2_rows.solve(row)),
+    Ruler2: lambda _, row: Solution(*ruler2_rows.solve(row)),
 }

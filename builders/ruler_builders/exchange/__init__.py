@@ -1,4 +1,4 @@
-"""Rows from and for other tools: which RULER is it, bring it here, take it there.
+"""Rows from and for other tools: identify, import, export.
 
 identify.py   which edition, tokenizer, words and template made some rows
 layouts.py    the columns in which others keep RULER's rows

@@ -34,7 +34,7 @@ from ruler_data.tokenizers.registry import find_by_fingerprint, load_tokenizer
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
 
-#: Writes what a tool reads, from the rows and what `ruler.json` says of them.
+#: Writes the files of a tool, from the rows and the content of `ruler.json`.
 Write = Callable[[Source, Mapping[str, Any], Path], None]
 
 
@@ -110,7 +110,7 @@ def _by_length(about: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
         return parse_config(name)[1]
 
     names = sorted(about["configs"], key=length_of)
-    return [(length, list(found)) for length, found in groupby(names, length_of)]
+    return [(length, list(group)) for length, group in groupby(names, length_of)]
 
 
 def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> None:
@@ -130,7 +130,7 @@ def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> No
 
 
 def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any]]]) -> Write:
-    """Return what writes a file of lines for each config, at a path with TASK and LENGTH."""
+    """Return a writer of a file of lines for each config, at a path with TASK and LENGTH."""
 
     def write(source: Source, about: Mapping[str, Any], folder: Path) -> None:
         for name in about["configs"]:

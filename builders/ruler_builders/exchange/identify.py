@@ -1,9 +1,9 @@
 """`ruler-data identify`: which RULER are these rows?
 
-The first rows of each task and length are made again, by every edition with every tokenizer that is
-here, and compared. Three things keep that fast:
+The first rows of each task and length are made again, by every edition with every available
+tokenizer, and compared. Three things keep that fast:
 
-- A stored `length` is upstream's count of the prompt, so a tokenizer that counts otherwise is out.
+- A stored `length` is upstream's count of the prompt, so other tokenizers are excluded.
 - The search by steps (until 2025-06) asks of a probe only whether it is too long, so probes far
   shorter than the row are not tokenized.
 - Until a tokenizer is known, characters tell niah's steps apart: the edition and the words are then
@@ -61,13 +61,13 @@ class Identity:
         rows: that were compared.
         layout: of the file.
         edition: `balanced` or an edition of upstream; empty if none made these rows.
-        tokenizer: that made them, or several that give the same; empty if none that is here did.
+        tokenizer: that made them, or several that give the same; empty if no available one did.
         words: version of wonderwords; empty where the task needs none or both give the same.
         template: upstream's chat template in the prompts, or `another`; `base` for none.
         same: number of rows that came out byte for byte.
         nearest: where the first row that is not the same differs; where no row is the same, after
             the closest edition, or why no text was compared.
-        untested: tokenizers that are not here, and what else could not be tried.
+        untested: unavailable tokenizers, and what else could not be tried.
     """
 
     task: str
@@ -88,10 +88,10 @@ class Identity:
         if not self.edition:
             return f"{name}: no known edition{prompts}; {self.nearest}"
         words = f", wonderwords {self.words}" if self.words else ""
-        counted = f"tokenizer {self.tokenizer or 'unknown'}"
+        tokenizer = f"tokenizer {self.tokenizer or 'unknown'}"
         same = f"{self.same} of the first {self.rows} rows the same" if self.same else ""
-        found = "; ".join(filter(None, (same, self.nearest)))
-        return f"{name}: {self.edition}, {counted}{words}{prompts}: {found}"
+        details = "; ".join(filter(None, (same, self.nearest)))
+        return f"{name}: {self.edition}, {tokenizer}{words}{prompts}: {details}"
 
 
 class Identities(tuple[Identity, ...]):
@@ -133,24 +133,24 @@ def identify(
     size = None if length is None else parse_length(str(length), "--length")
     files, _ = find_files(str(data), revision, pattern)
     groups: dict[tuple[str, int | None], list[OtherRow]] = {}
-    wrong = ""
+    first_error = ""
     for path in files[:FILES]:
         for row in islice(read_file(path, size), 2000):
             if isinstance(row, str):
-                wrong = wrong or row
+                first_error = first_error or row
                 continue
-            held = groups.setdefault((row.task.name, row.size), [])
-            if len(held) < ROWS:
-                held.append(row)
+            group = groups.setdefault((row.task.name, row.size), [])
+            if len(group) < ROWS:
+                group.append(row)
             elif sum(map(len, groups.values())) >= ROWS * 13:
                 break
     if not groups:
-        raise RulerError(wrong) if wrong else RulerError(data, "no rows")
+        raise RulerError(first_error) if first_error else RulerError(data, "no rows")
     bench = _Bench(Path(data), seed, tokenizer, sources)
     return Identities(bench.identify(rows) for rows in groups.values())
 
 
-#: How much of the first row that differs is the same, and what was tried, with what came out.
+#: Likeness of the first row that differs, and the identity that was tried.
 Try = tuple[float, Identity]
 
 
@@ -164,12 +164,12 @@ class _Bench:
         self._library = Library(sources, network=False)
         self._tokenizers: dict[str, PromptTokenizer] = {}
         missing: list[str] = []
-        self._named = ""  # the tokenizer of a build of this project, which may not be here
-        self._reserve, self._sure = 0, {tokenizer}  # tokenizers whose rows these are said to be
+        self._label = ""  # the tokenizer that a manifest names; it may be unavailable
+        self._reserve, self._expected = 0, {tokenizer}  # those that user and manifest name
         with suppress(RulerError):
-            named = read_manifest(data).tokenizer
-            self._named, self._reserve = f"{named.name} (by its manifest)", named.extra_reserve
-            self._sure.add(named.name)
+            info = read_manifest(data).tokenizer
+            self._label, self._reserve = f"{info.name} (by its manifest)", info.extra_reserve
+            self._expected.add(info.name)
         for name in [tokenizer] if tokenizer else REGISTRY:
             try:
                 self._tokenizers[name] = load_tokenizer(name, allow_download=bool(tokenizer))
@@ -186,23 +186,23 @@ class _Bench:
     def identify(self, rows: Sequence[OtherRow]) -> Identity:
         """Return what made some rows of one task and length."""
         first, notes = rows[0], list(self._missing)
-        found = Identity(
+        identity = Identity(
             first.task.name,
             first.size,
             len(rows),
             first.layout,
             template=first.template if first.template in TEMPLATES else "another",
-            tokenizer=self._named,
+            tokenizer=self._label,
         )
-        if asked := self._asked(rows):
-            return self._balanced(found, rows, asked)
+        if questions := self._equal_questions(rows):
+            return self._balanced(identity, rows, questions)
         if isinstance(first.task.params, Ruler2):
-            return replace(found, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
+            return replace(identity, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
         if first.layout == OWN:  # its lengths are those of the prompts as they are sent
             rows = [replace(row, length=None) for row in rows]
         tries: list[Try] = []
         full: list[Identity] = []
-        for alike, one in self._tries(found, rows, notes):
+        for alike, one in self._tries(identity, rows, notes):
             if full and (one.edition, one.words) != (full[0].edition, full[0].words):
                 break
             tries.append((alike, one))
@@ -212,32 +212,32 @@ class _Bench:
         equal = _best(tries)
         best = equal[0] if equal else None
         if best is None or not best.same:
-            return replace(found, untested=untested, nearest=_nearest(first, best))
+            return replace(identity, untested=untested, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
         made = (one for one in equal if (one.edition, one.words) == (best.edition, best.words))
         return replace(
             best,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=self._named or " or ".join(dict.fromkeys(one.tokenizer for one in made)),
+            tokenizer=self._label or " or ".join(dict.fromkeys(one.tokenizer for one in made)),
             untested=untested,
         )
 
-    def _asked(self, rows: Sequence[OtherRow]) -> int:
-        """Return how many rows the balanced edition asks, which needs no tokenizer."""
+    def _equal_questions(self, rows: Sequence[OtherRow]) -> int:
+        """Return how many questions the balanced edition draws too, which needs no tokenizer."""
         sources = TokenizedSources(self._seed, self._library, ByteCounter())
-        asked = 0
+        equal = 0
         for place, row in enumerate(rows):
             with suppress(RulerError):
                 made = make_row(row.task, sources, _index(row, place), Target(16384, 0))
-                asked += (made.outputs, made.question) == (row.outputs, row.question)
-        return asked
+                equal += (made.outputs, made.question) == (row.outputs, row.question)
+        return equal
 
-    def _balanced(self, found: Identity, rows: Sequence[OtherRow], asked: int) -> Identity:
-        """Return which tokenizer makes the text of rows that the balanced edition asks."""
+    def _balanced(self, base: Identity, rows: Sequence[OtherRow], questions: int) -> Identity:
+        """Return which tokenizer makes the text of rows of the balanced edition."""
         tries: list[Try] = []
         for size, (name, one) in product(_lengths(rows), self._tokenizers.items()):
-            fits = (_sent(one, row, size - self._reserve) for row in rows)
-            if name not in self._sure and not any(fits):
+            fits = (_has_length(one, row, size - self._reserve) for row in rows)
+            if name not in self._expected and not any(fits):
                 continue
             sources = TokenizedSources(self._seed, self._library, one)
             target = Target(size, template_reserve(one), self._reserve)
@@ -245,18 +245,19 @@ class _Bench:
                 make_row(row.task, sources, _index(row, place), target).unpack()
                 for place, row in enumerate(rows)
             )
-            tried = replace(found, edition=BALANCED, tokenizer=name)
-            tries.append(_compared(tried, rows, made))
+            candidate = replace(base, edition=BALANCED, tokenizer=name)
+            tries.append(_compare(candidate, rows, made))
             if tries[-1][1].same == len(rows):
                 break
         if not tries:
-            said = f"questions and answers of the first {asked} rows the same; text not compared"
+            same = f"questions and answers of the first {questions} rows the same"
             untested = (*self._missing, COUNTS_OTHERWISE)
-            return replace(found, edition=BALANCED, nearest=said, untested=untested)
+            nearest = f"{same}; text not compared"
+            return replace(base, edition=BALANCED, nearest=nearest, untested=untested)
         best = _best(tries)[0]
         return best if best.same else replace(best, edition="", nearest=_nearest(rows[0], best))
 
-    def _tries(self, found: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
+    def _tries(self, base: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)
@@ -275,28 +276,28 @@ class _Bench:
                 counters[""] = _by_characters(rows)
             arguments = Arguments(edition, task, length, len(rows), self._seed, template)
             for name, count in counters.items():
-                tried = replace(
-                    found, edition=edition.name, tokenizer=name, words=words, length=length
+                candidate = replace(
+                    base, edition=edition.name, tokenizer=name, words=words, length=length
                 )
                 try:
-                    yield _compared(tried, rows, replay(arguments, self._sources(words), count))
+                    yield _compare(candidate, rows, replay(arguments, self._sources(words), count))
                 except (RulerError, KeyError) as error:  # of braces in a template
                     notes.append(f"{edition.name}: {error}")
-                    yield 0, tried
+                    yield 0, candidate
 
 
 def _best(tries: Sequence[Try]) -> list[Identity]:
-    """Return those with the most rows the same; of these, where the first other is most alike."""
+    """Return those with the most equal rows; on a tie, the most alike in the first other row."""
     most = max(((one.same, alike) for alike, one in tries), default=None)
     return [one for alike, one in tries if (one.same, alike) == most]
 
 
-def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow | Row]) -> Try:
+def _compare(base: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow | Row]) -> Try:
     """Return a try with the number of rows that are the same, and where the first other differs."""
     alike, same, differs = 0.0, 0, ""
     for place, (row, again) in enumerate(zip(rows, made, strict=False)):
         text, outputs = again.prompt, tuple(again.outputs)
-        length = row.length if tried.tokenizer and row.length is not None else again.length
+        length = row.length if base.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):
             same += 1
         elif not differs:
@@ -305,28 +306,28 @@ def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[Upstream
             if outputs == row.outputs:
                 differs = f"row {place}: same answers, the prompt differs from character {shared:,}"
             alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
-    return alike, replace(tried, same=same, nearest=differs)
+    return alike, replace(base, same=same, nearest=differs)
 
 
 def _index(row: OtherRow, place: int) -> int:
     return place if row.index is None else row.index
 
 
-def _sent(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:
-    """Whether a prompt as it is sent has the stored length, or nearly the limit without one."""
+def _has_length(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:
+    """Whether a formatted prompt has the stored length, or without one is near the limit."""
     tokens = tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
-    found = tokens + row.task.max_new_tokens
-    return 0.9 * limit < found <= limit if row.length is None else found == row.length
+    length = tokens + row.task.max_new_tokens
+    return 0.9 * limit < length <= limit if row.length is None else length == row.length
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> int:
     """Return how many stored lengths are a tokenizer's; vt's may count its example twice."""
     slack = 500 if rows[0].task.name == "vt" else 0
-    found = tokenizer.count([row.prompt for row in rows])
+    counts = tokenizer.count([row.prompt for row in rows])
     return sum(
         row.length is None
         or -max(slack, 1) <= row.length - count - row.task.max_new_tokens <= slack
-        for row, count in zip(rows, found, strict=True)
+        for row, count in zip(rows, counts, strict=True)
     )
 
 
@@ -353,7 +354,7 @@ def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:
 
 
 def _nearest(row: OtherRow, best: Identity | None) -> str:
-    """Say what is closest to rows that nothing made."""
+    """Describe what is closest to rows that no edition made."""
     if "assgined" in row.prompt:
         return "vt spells `assgined`, as upstream did until 2025-05"
     if best is None:

@@ -1,6 +1,6 @@
 """`ruler-data import`: anybody's rows as a frozen, hashed folder, and a report of their defects.
 
-    take apart (`layouts`) -> solve, find the evidence -> count -> parquet -> card, manifest
+    parse (`layouts`) -> solve, find the evidence -> count -> parquet -> card, manifest
 
 The edition of such a folder is `imported`. Its prompts and answers are those of the files, but for
 an answer prefix that they have lost; `run`, `score` and `compare` take it like any other.
@@ -40,7 +40,7 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
 
 #: Bad rows that an error names.
-SHOWN = 5
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Imported:
         lines += [f"sha256 {source.sha256}; {source.detail}.", ""]
         lines += ["| config | rows | fill min | fill mean | found |", "|---|--:|--:|--:|---|"]
         for name, info in self.manifest.configs.items():
-            found = "; ".join(f"{what}: {figure}" for what, figure in self.defects[name].items())
+            defects = "; ".join(f"{what}: {figure}" for what, figure in self.defects[name].items())
             fill = f"{info.fill_min:.2f} | {info.fill_mean:.2f}"
-            lines.append(f"| {name} | {info.rows} | {fill} | {found or 'nothing'} |")
+            lines.append(f"| {name} | {info.rows} | {fill} | {defects or 'nothing'} |")
         if self.skipped:
             lines += ["", f"Rows left out: {len(self.skipped)}.", ""]
             lines += [f"- {reason}" for reason in self.skipped[:100]]
@@ -143,7 +143,7 @@ def _source(title: str, repo: str, files: Sequence[Path], layouts: Iterable[str]
 
 
 class _Spool:
-    """The rows of all files, one file of lines a config, and what was found on the way.
+    """The rows of all files, one file of lines a config, and their defects.
 
     Attributes:
         bad: rows that cannot be read, each with its reason.
@@ -179,28 +179,28 @@ class _Spool:
                 templates.add(row.template)
                 self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:
-            shown = ", ".join(map(ascii, sorted(templates)))[:200]
-            what = f"different chat templates ({shown})"
+            names = ", ".join(map(ascii, sorted(templates)))[:200]
+            what = f"different chat templates ({names})"
             raise RulerError(where, f"{what}; import them apart with --files")
         (template,) = templates or {"base"}
         self.template = {"base": ""}.get(template, template if template in TEMPLATES else "another")
-        shown = "; ".join(self.bad[:SHOWN]) or "no known layout"
+        reasons = "; ".join(self.bad[:MOST_NAMED]) or "no known layout"
         if self.bad and not skip_bad:
-            more = f" and {len(self.bad) - SHOWN:,} more" if len(self.bad) > SHOWN else ""
-            raise RulerError(where, f"bad rows: {shown}{more}; --skip-bad leaves them out")
+            more = f" and {len(self.bad) - MOST_NAMED:,} more" if len(self.bad) > MOST_NAMED else ""
+            raise RulerError(where, f"bad rows: {reasons}{more}; --skip-bad leaves them out")
         if not self.figures:
-            raise RulerError(where, f"no row can be read: {shown}")
+            raise RulerError(where, f"no row can be read: {reasons}")
 
     def _add(self, name: str, row: OtherRow) -> None:
         figures = self.figures.setdefault(name, Counter())
         place, task = figures["rows"], row.task
-        made = row.row(place)
+        converted = row.row(place)
         # The solvers know neither a chat template nor vt's assignments within a line.
-        question, context = made.question.removesuffix(row.closing), made.context
+        question, context = converted.question.removesuffix(row.closing), converted.context
         if isinstance(task.params, Vt):
             context = _ASSIGNMENT.sub(r"\1\n", _BEFORE.sub("\n", context.rstrip("\n")))
-        texts, wrong = _solve(replace(made, context=context, question=question), self._gold)
-        figures.update(wrong)
+        texts, problems = _solve(replace(converted, context=context, question=question), self._gold)
+        figures.update(problems)
         figures["answer prefix lost, and put back"] += not row.has_prefix
         figures["stored index is not the row's number"] += row.index not in (None, place)
         figures[f"token budget {row.budget}, upstream's {task.max_new_tokens}"] += (
@@ -209,9 +209,9 @@ class _Spool:
         figures["an answer is listed twice"] += len(set(row.outputs)) < len(row.outputs)
         figures["rows"] += 1
         self.layouts.add(row.layout)
-        spans = tuple(sorted(evidence_spans(texts, task.params, made.context)))
+        spans = tuple(sorted(evidence_spans(texts, task.params, converted.context)))
         with (self.folder / name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(replace(made, evidence=spans).to_record()) + "\n")
+            file.write(json.dumps(replace(converted, evidence=spans).to_record()) + "\n")
 
     def rows(self, name: str, tokenizer: PromptTokenizer) -> Iterator[Row]:
         """Yield the rows of a config, counted with the tokenizer of the import."""
@@ -227,17 +227,17 @@ class _Spool:
 
 
 def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
-    """Return the gold documents of the questions of the sources that are here."""
-    found: dict[str, list[str]] = {}
+    """Return the gold documents by question, from the available sources."""
+    documents: dict[str, list[str]] = {}
     read = UpstreamSources(Library(sources, "real").folder)
     for name in ("squad", "hotpotqa"):
         with suppress(RulerError):
-            found |= {one.query: one.gold for one in read.corpus(name)[1]}
-    return found
+            documents |= {one.query: one.gold for one in read.corpus(name)[1]}
+    return documents
 
 
 def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> ConfigInfo:
-    """Write a config and return its entry, with what was found in its rows."""
+    """Write a config and return its entry, with the defects of its rows."""
     (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
     task, path = all_tasks()[task_name], folder / config_file(name)
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
@@ -257,39 +257,39 @@ _LISTED = re.compile(r"[0-9]+\. (.+?)(?= [0-9]+\. |\s*$)")
 
 
 def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
-    """Return the texts that the answers rest on, and what is wrong with the answers.
+    """Return the evidence texts of the answers, and what is wrong with the answers.
 
     The row has no chat template; `gold` are the documents that the source names for a question.
     """
-    task, given = all_tasks()[row.task], frozenset(row.outputs)
+    task, outputs = all_tasks()[row.task], frozenset(row.outputs)
     if isinstance(task.params, Ruler2):
         texts = gold_texts(task.params, row)
         return texts, [] if texts else ["no text shows the answer, or several do"]
     if isinstance(task.params, Qa):
         return _solve_qa(row, gold.get(row.question.rpartition("Question: ")[2], []))
     if isinstance(task.params, Cwe):  # upstream lists phrases too, which the solver does not
-        listed = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
-        *ten, last = Counter(_LISTED.findall(listed)).most_common(11) or [("", 0)]
+        items = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
+        *ten, last = Counter(_LISTED.findall(items)).most_common(11) or [("", 0)]
         answers = frozenset(word for word, _ in ten)
         tie = bool(ten) and ten[-1][1] == last[1]
         texts = list(row.outputs)
     else:
         solved = solve(task, row)
         answers, tie, texts = solved.answers, bool(solved.complaint), solved.evidence or []
-    wrong = []
-    if given - answers:
-        wrong.append("an answer is not in the prompt")
-    if answers - given or (tie and not wrong):
-        wrong.append("the prompt supports other answers too")
-    return texts, wrong
+    problems = []
+    if outputs - answers:
+        problems.append("an answer is not in the prompt")
+    if answers - outputs or (tie and not problems):
+        problems.append("the prompt supports other answers too")
+    return texts, problems
 
 
 def _solve_qa(row: Row, gold: list[str]) -> tuple[list[str], list[str]]:
     """Return the gold documents: the source's, or the only one with an answer."""
     lower = [output.lower() for output in row.outputs]
     documents = _DOCUMENTS.findall(row.context)
-    found = [text for text in documents if any(one in text.lower() for one in lower)]
-    if not found and row.outputs[0].lower() not in ("yes", "no"):
+    matches = [text for text in documents if any(one in text.lower() for one in lower)]
+    if not matches and row.outputs[0].lower() not in ("yes", "no"):
         return gold, ["no document has an answer"]
-    wrong = ["several documents have an answer"] if len(found) > 1 else []
-    return gold or (found if len(found) == 1 else []), wrong
+    problems = ["several documents have an answer"] if len(matches) > 1 else []
+    return gold or (matches if len(matches) == 1 else []), problems

@@ -1,4 +1,4 @@
-r"""The columns in which others keep RULER's rows, and their prompts taken apart.
+r"""The columns in which others keep RULER's rows, and how their prompts are parsed.
 
     upstream      input, outputs, length, since 2025-06 answer_prefix    vt/validation.jsonl
     kvpress       context, question, answer_prefix, answer, task         4096/test-*.parquet
@@ -70,7 +70,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True)
 class OtherRow:
-    """A row of somebody else, its prompt taken apart.
+    """A row in one of the layouts, its prompt parsed.
 
     Attributes:
         where: file and number of the record, from 1.
@@ -99,7 +99,7 @@ class OtherRow:
 
     @property
     def prompt(self) -> str:
-        """The text that a model continues, an answer prefix that was lost put back."""
+        """The text that a model continues, with the answer prefix restored if it was lost."""
         return self.context + self.question + self.answer_prefix
 
     @property
@@ -165,7 +165,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
-    """Yield the rows of a file, or for a bad one where it is and what is wrong.
+    """Yield the rows of a file; for a bad row, a message with its place.
 
     `size` is the length of all configs, in tokens, instead of what names tell.
 
@@ -235,7 +235,7 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
         name, context, question = task_of_prompt(text)
         task, opening, closing = all_tasks()[name], "", ""
     else:
-        family, opening, context, question, closing, prefix = _take_apart(text, prefix)
+        family, opening, context, question, closing, prefix = _parse_prompt(text, prefix)
         task = TASKS.get(str(record.get("task"))) or _task(family, context, question, outputs)
     row = OtherRow(
         where,
@@ -315,7 +315,7 @@ _SHAPES = {
 }
 
 
-def _take_apart(text: str, prefix: str) -> tuple[str, str, str, str, str, str]:
+def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]:
     """Return the family, and the parts of a prompt with the chat template around it.
 
     These are: the template's opening, the context (which begins with it), the question, the
@@ -336,8 +336,8 @@ def _take_apart(text: str, prefix: str) -> tuple[str, str, str, str, str, str]:
     opening = text[: first.start()] if first else ""
     if not opening.strip():  # vt of 2024-04 begins with a space
         opening = ""
-    if not prefix and (found := answer.search(rest)):
-        rest, prefix = rest[: found.start()], rest[found.start() :]
+    if not prefix and (begin := answer.search(rest)):
+        rest, prefix = rest[: begin.start()], rest[begin.start() :]
     return family, opening, text[:start], match[0], rest, prefix
 
 
@@ -346,7 +346,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _task(family: str, context: str, question: str, outputs: list[str]) -> Task:
-    """Return the task of the 13 that a prompt and its answers have the form of."""
+    """Return the one of the 13 tasks that a prompt and its answers have the form of."""
     if family == "qa":
         documents = context.split("\n\nDocument ")[1:]
         titled = sum(document.count("\n") > 1 for document in documents)

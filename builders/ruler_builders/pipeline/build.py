@@ -37,7 +37,7 @@ class BuiltManifest(Manifest):
 
     Attributes:
         folder: that was built.
-        seconds: that each config took; one that was kept is not among them.
+        seconds: build time by config; configs of an earlier build have none.
     """
 
     folder: Path = field(kw_only=True)
@@ -79,8 +79,8 @@ class BuiltManifest(Manifest):
             column.justify = "right"
         for name, info in self.configs.items():
             fills = (f"{info.fill_mean:.4f}", f"{info.fill_min:.4f}", f"{info.bytes / 1e6:.2f}")
-            took = f"{self.seconds[name]:.1f}" if name in self.seconds else "kept"
-            table.add_row(name, str(info.rows), *fills, took)
+            duration = f"{self.seconds[name]:.1f}" if name in self.seconds else "kept"
+            table.add_row(name, str(info.rows), *fills, duration)
         return Group(table, *lines)
 
 
@@ -102,10 +102,10 @@ def build_folder(
     folder = BuildDir(plan.folder)
     folder.check()
     context = open_context(plan, warn)
-    wanted = empty_manifest(plan, context)
-    if absent := context.sources.library.missing:
+    empty = empty_manifest(plan, context)
+    if lacking := context.sources.library.missing:
         warn(
-            f"not available: {', '.join(absent)} ({next(iter(absent.values()))}); the SAMPLE "
+            f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
             "corpus stands in, which is not comparable with RULER; give --sources DIR"
         )
     thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
@@ -120,9 +120,9 @@ def build_folder(
         _check_lengths(plan, context)
         _check_rows(plan, context)
     else:
-        _check_pinned(wanted.sources, warn, strict=plan.strict_sources)
+        _check_pinned(empty.sources, warn, strict=plan.strict_sources)
     with folder.locked():
-        finished, manifest = _resume(folder, wanted, plan.suite.rows, force=force)
+        finished, manifest = _resume(folder, empty, plan.suite.rows, force=force)
         missing = [name for name in plan.configs if name not in manifest.configs]
         if finished is not None and not missing and not any(folder.damaged(finished)):
             return BuiltManifest(**vars(finished), folder=plan.folder, seconds={})
@@ -179,9 +179,9 @@ def in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
 
 
 def _resume(
-    folder: BuildDir, wanted: Manifest, rows: int, *, force: bool
+    folder: BuildDir, empty: Manifest, rows: int, *, force: bool
 ) -> tuple[Manifest | None, Manifest]:
-    """Return the manifest of a finished build, if any, and `wanted` with the intact configs."""
+    """Return the manifest of a finished build, if any, and `empty` with the intact configs."""
     try:
         finished = folder.manifest()
         if finished is not None:
@@ -193,8 +193,8 @@ def _resume(
         finished = None
     earlier = finished or folder.unfinished()
     if earlier is None:
-        return None, wanted
-    if differing := _difference(earlier, wanted, rows):
+        return None, empty
+    if differing := _difference(earlier, empty, rows):
         if not force:
             msg = (
                 f"{folder.path}: holds a build with other inputs ({differing}); choose another "
@@ -202,37 +202,37 @@ def _resume(
             )
             raise UsageError(msg)
         folder.clear()
-        return None, wanted
-    sources = {source.name: source for source in (*earlier.sources, *wanted.sources)}
+        return None, empty
+    sources = {source.name: source for source in (*earlier.sources, *empty.sources)}
     return finished, replace(
-        wanted,
+        empty,
         sources=tuple(sources[name] for name in sorted(sources)),
         configs=folder.intact(earlier.configs),
-        tasks=in_order(earlier.tasks | wanted.tasks),
+        tasks=in_order(earlier.tasks | empty.tasks),
     )
 
 
-def _difference(earlier: Manifest, wanted: Manifest, rows: int) -> str:
+def _difference(earlier: Manifest, later: Manifest, rows: int) -> str:
     """Return the first input in which two builds differ, in words; empty if none."""
-    old, new = earlier.tokenizer, wanted.tokenizer
+    old, new = earlier.tokenizer, later.tokenizer
     fewest = min((info.rows for info in earlier.configs.values()), default=rows)
     files = old.fingerprint if old.counts_like(new) else new.fingerprint
     for name, before, now in (
-        ("data version", earlier.rows_version, wanted.rows_version),
+        ("data version", earlier.rows_version, later.rows_version),
         ("rows", fewest, rows),
         ("tokenizer", old.name, new.name),
         ("tokenizer files", old.fingerprint, files),
-        ("pyarrow", earlier.pyarrow, wanted.pyarrow),
-        *compared_inputs(earlier, wanted),
+        ("pyarrow", earlier.pyarrow, later.pyarrow),
+        *compared_inputs(earlier, later),
     ):
         if before != now:
-            shown = shown_seed if name == "seed" else str
-            return f"{name} {shown(before)}, now {shown(now)}"
+            show = shown_seed if name == "seed" else str
+            return f"{name} {show(before)}, now {show(now)}"
     return ""
 
 
-def compared_inputs(earlier: Manifest, wanted: Manifest) -> Iterator[tuple[str, Any, Any]]:
-    """Return what a config's rows are made of besides tokenizer and version, in two manifests.
+def compared_inputs(earlier: Manifest, later: Manifest) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the inputs of rows besides tokenizer and version: name, and value in two manifests.
 
     Builds of different tasks may use different sources, so only those that both use are compared.
     """
@@ -247,7 +247,7 @@ def compared_inputs(earlier: Manifest, wanted: Manifest) -> Iterator[tuple[str, 
             **{f"source {source.name}": source.sha256 for source in one.sources},
             **{f"task {name}": task for name, task in one.tasks.items()},
         }
-        for one in (earlier, wanted)
+        for one in (earlier, later)
     )
     return ((name, before[name], now[name]) for name in now if name in before)
 
@@ -281,10 +281,10 @@ def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
     tokens = sorted(filter(None, context.tokenizer.special_tokens), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, tokens)) or r"(?!)")
     for where, text in texts:
-        if found := pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+        if match := pattern.search(text):
+            line = text.count("\n", 0, match.start()) + 1
             msg = (
-                f"{where}, line {line}: {quote(found[0])}: {context.tokenizer_info.name} would "
+                f"{where}, line {line}: {quote(match[0])}: {context.tokenizer_info.name} would "
                 "treat this text as a special token; remove it or spell it differently"
             )
             raise UsageError(msg)
@@ -294,12 +294,12 @@ def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
     """Refuse lengths at which a row of a task does not fit."""
     short: dict[str, tuple[str, int, int]] = {}
     for name, (task, length) in plan.configs.items():
-        # All rows show whether a task fits where it is close, a few elsewhere.
-        tried = plan.suite.rows
+        # Near the limit all rows are tried, elsewhere a few.
+        rows = plan.suite.rows
         if length - plan.reserve >= ALWAYS_FITS:
-            tried = 0 if task.name in TASKS else min(tried, 8)
+            rows = 0 if task.name in TASKS else min(rows, 8)
         target = context.target(length)
-        needs = (need(task, context.sources, index, target) for index in range(tried))
+        needs = (need(task, context.sources, index, target) for index in range(rows))
         least = max(needs, default=0)
         if least > length:
             short[name] = task.name, least, length
@@ -314,7 +314,7 @@ ALWAYS_FITS = 4096
 
 
 def _check_rows(plan: BuildPlan, context: BuildContext) -> None:
-    """Refuse more rows than questions for tasks whose rows differ in nothing but the question."""
+    """Refuse more rows than questions for tasks whose rows differ only in the question."""
     for name, task in plan.suite.tasks.items():
         if task.fills:
             continue

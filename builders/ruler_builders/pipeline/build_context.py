@@ -1,4 +1,4 @@
-"""What makes rows, opened: a tokenizer with its counter, and sources counted in it."""
+"""The build context: a tokenizer with its counter, and the sources counted in it."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ TURN = "HowLongIsThis?" * 5000
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What makes rows: a tokenizer, the sources counted in it, and those of editions of upstream.
+    """A tokenizer, the sources counted in it, and the sources of editions of upstream.
 
     `tokenizer_info` is the tokenizer as the manifest names it, with both reserves.
     """
@@ -76,12 +76,12 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         msg = f"tokenizer {tokenizer.info.name}: it reads all words of a text as one token"
         raise UsageError(msg)
     tokenizer.check_bos()
-    around = template_reserve(tokenizer)
+    reserve = template_reserve(tokenizer)
     is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
     tokenizer.use("tokenizers" if is_small else plan.counter, PROBES)
     return BuildContext(
         tokenizer,
-        replace(tokenizer.info, template_reserve=around, extra_reserve=plan.reserve),
+        replace(tokenizer.info, template_reserve=reserve, extra_reserve=plan.reserve),
         TokenizedSources(plan.seed, library, tokenizer),
         UpstreamSources(library.folder),
     )
@@ -118,5 +118,5 @@ def probes() -> Iterator[tuple[str, str]]:
         yield row.context + row.question, row.answer_prefix
 
 
-#: Change the identity when `probes` yields other prompts: a passed test is remembered by it.
+#: Change the identity when `probes` yields other prompts: it is the cache key of a passed test.
 PROBES = Probes(probes, "sample 1")

@@ -1,7 +1,7 @@
 """The folder of a build: its manifest, the one of an unfinished build, and its lock.
 
-While a build runs, `.build/` holds the manifest as far as it is, so that the build can resume after
-any interruption. The folder is removed once the manifest itself exists.
+While a build runs, `.build/` holds the manifest of the finished configs, so that the build can
+resume after any interruption. The folder is removed once the manifest itself exists.
 """
 
 import os
@@ -65,12 +65,12 @@ class BuildDir:
             return None
 
     def start(self, manifest: Manifest) -> None:
-        """Begin to build: from now on the folder is not complete."""
+        """Save the manifest and mark the folder as incomplete."""
         self.save(manifest)
         self.manifest_path.unlink(missing_ok=True)
 
     def save(self, manifest: Manifest) -> None:
-        """Keep the manifest as far as it is, for a build that resumes this one."""
+        """Save the manifest of the finished configs, from which another build resumes."""
         write_file(self.state / FILENAME, manifest.to_json())
 
     def seal(self, manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
@@ -107,7 +107,7 @@ class BuildDir:
         return {n: info for n, info in infos.items() if _is_intact(self.path / info.file, info)}
 
     def damaged(self, manifest: Manifest) -> Iterator[str]:
-        """Yield the files that the manifest names and that are missing or not as it says."""
+        """Yield the files of the manifest that are missing or differ from their hash."""
         files = {info.file: info for info in manifest.configs.values()} | manifest.files
         return (name for name, info in files.items() if not _is_intact(self.path / name, info))
 
@@ -115,7 +115,7 @@ class BuildDir:
         """Return the seed of a build; a fresh build resumes with the private seed of its folder.
 
         Raises:
-            UsageError: a seed and a private one are both requested.
+            UsageError: both a seed and a private seed are requested.
         """
         if not fresh:
             return DEFAULT_SEED if seed is None else seed
@@ -160,8 +160,8 @@ class BuildDir:
             raise RulerError(msg) from error
         try:
             write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
-            for left in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
-                left.unlink()  # left by a killed build
+            for file in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
+                file.unlink()  # left by a killed build
             yield
         finally:
             owner.unlink(missing_ok=True)

@@ -24,35 +24,35 @@ from ruler_data.row import PackedRow
 from ruler_data.tasks import Qa
 
 #: A config's name, its entry for the manifest, and the seconds that it took.
-Built = tuple[str, ConfigInfo, float]
+BuiltConfig = tuple[str, ConfigInfo, float]
 
 
-def build_in_worker(plan: BuildPlan, name: str, progress: Progress) -> Built:
+def build_in_worker(plan: BuildPlan, name: str, progress: Progress) -> BuiltConfig:
     """Build one config in another process, which opens tokenizer and sources itself."""
     return build_one(plan, worker_context(replace(plan, folder=Path())), name, progress)
 
 
 @no_cycles()
-def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progress) -> Built:
+def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progress) -> BuiltConfig:
     """Build and check one config in this process.
 
     Raises:
         RulerError: a row is not what its task asks for, a count is wrong, or the disk is full.
     """
-    started = time.monotonic()
+    start = time.monotonic()
     task, length = plan.configs[name]
     path, rows, notes = plan.folder / config_file(name), plan.suite.rows, set[str]()
     floor = known_floor(plan.suite.name, task.name, length)
     meter, lengths = None if floor else FloorMeter(task, rows), list[int]()
 
-    def checked() -> Iterator[PackedRow]:
+    def checked_rows() -> Iterator[PackedRow]:
         for place, packed in enumerate(made_rows(plan, context, name, rows, range(rows), notes)):
             row = packed.unpack()
             if plan.edition == BALANCED:
-                wrong = row_findings(task, length - plan.reserve, place, row)
+                findings = row_findings(task, length - plan.reserve, place, row)
             else:
-                wrong = column_findings(task, place, row)
-            for what in wrong:
+                findings = column_findings(task, place, row)
+            for what in findings:
                 msg = f"{name}/{row.index}: {what}; please report this"
                 raise RulerError(msg)
             lengths.append(row.length)
@@ -61,16 +61,16 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
             yield packed
             progress(name, 1)
 
-    info = write_rows(path, checked(), task, length, rows)
+    info = write_rows(path, checked_rows(), task, length, rows)
     if plan.edition != BALANCED:
         info = replace(info, audit=measure_defects(task, read_rows(path)))
-    elif unfilled := fill_finding(task, length, plan.reserve, lengths):
+    elif finding := fill_finding(task, length, plan.reserve, lengths):
         path.unlink()
-        msg = f"{name}/{unfilled[0]}: {unfilled[1]}"
+        msg = f"{name}/{finding[0]}: {finding[1]}"
         raise RulerError(msg)
     floor = meter.floor() if meter else floor
     info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
-    return name, info, time.monotonic() - started
+    return name, info, time.monotonic() - start
 
 
 def made_rows(
@@ -81,7 +81,7 @@ def made_rows(
     indices: Iterable[int],
     notes: set[str],
 ) -> Iterator[PackedRow]:
-    """Make rows of a config that has so many, and note which sources run out.
+    """Make rows of a config with `rows` rows; `notes` gets the sources that run out.
 
     The reference library counts a few of them again. An edition of upstream is replayed from row 0
     on.
@@ -90,12 +90,12 @@ def made_rows(
     if plan.edition != BALANCED:
         yield from _replayed(plan, context, name, rows)
         return
-    recounted = recounted_rows(rows, length)
+    checks = recounted_rows(rows, length)
     for row in make_rows(task, context.sources, indices, context.target(length), notes):
-        if row.index in recounted and (found := recount(context.tokenizer, row)) != row.length:
+        if row.index in checks and (exact := recount(context.tokenizer, row)) != row.length:
             msg = (
                 f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens "
-                f"and the reference {found}; build with --counter tokenizers, and please report "
+                f"and the reference {exact}; build with --counter tokenizers, and please report "
                 "this"
             )
             raise RulerError(msg)

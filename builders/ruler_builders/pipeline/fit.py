@@ -25,7 +25,7 @@ ATTEMPTS = 12
 
 @dataclass(frozen=True)
 class Target:
-    """The length (tokens) that rows are fitted to, and what template and user reserve of it."""
+    """The length of rows, and what template and user reserve of it, all in tokens."""
 
     length: int
     template_reserve: int
@@ -51,7 +51,7 @@ def make_rows(
 ) -> Iterator[PackedRow]:
     """Draw and fit rows, batched in groups of 20 so that each stage stays in the processor's cache.
 
-    Which sources run out is added to `exhausted`.
+    Sources that run out are added to `exhausted`.
 
     Raises:
         BudgetError: a row does not fit with an empty haystack.
@@ -72,7 +72,7 @@ def make_rows(
 
 
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
-    """Return a length, in tokens, at which a row can be made; the least of nearly all tasks.
+    """Return a length in tokens at which a row can be made; for nearly all tasks, the smallest.
 
     The vocabulary of fwe depends on the length, and so does what its smallest text costs.
     """
@@ -101,7 +101,7 @@ def _fit(
 ) -> tuple[PackedRow, str]:
     """Return the row of a template whose length is within the target and closest to it.
 
-    The second value says which source ran out in it.
+    The second value names the source that ran out, if one did.
 
     The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
     room is corrected by the difference and the haystack is filled again.
@@ -117,10 +117,10 @@ def _fit(
         if length <= limit:
             if best is None or length > best[0]:
                 best = length, haystack, text
-            missed = (limit - length) - (room - haystack.cost)
-            if missed <= SLACK:
+            gap = (limit - length) - (room - haystack.cost)
+            if gap <= SLACK:
                 break
-            room += missed
+            room += gap
         elif not haystack.segments:
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
@@ -160,13 +160,13 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
 
 
 def _text(template: RowTemplate, haystack: Haystack) -> bytes:
-    """Return context and question."""
+    """Return context and question in UTF-8."""
     after = template.prompt.tail + template.prompt.question
     return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))
 
 
 #: Tokens of the rows of a config that are counted again: at least one row, and at most three.
-RECOUNTED = 16_384
+RECOUNT_TOKENS = 16_384
 
 
 def recounted_rows(rows: int, length: int) -> frozenset[int]:
@@ -180,7 +180,7 @@ def recounted_rows(rows: int, length: int) -> frozenset[int]:
     """
     first = length.bit_length() % 3  # another one at each length
     places = (0, rows // 2, rows - 1) * 2
-    return frozenset(places[first : first + min(max(RECOUNTED // length, 1), 3)])
+    return frozenset(places[first : first + min(max(RECOUNT_TOKENS // length, 1), 3)])
 
 
 def recount(tokenizer: PromptTokenizer, row: PackedRow) -> int:

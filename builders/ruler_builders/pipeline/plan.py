@@ -86,25 +86,24 @@ def select_suite(
         suite = load_suite(suite)
         if haystack is not None:
             suite = with_own_domains(suite, tuple(find_user_texts(haystack).domains))
-    wanted = parse_names(tasks, "--tasks") or tuple(suite.tasks)
-    for name in wanted:
+    names = parse_names(tasks, "--tasks") or tuple(suite.tasks)
+    for name in names:
         if name not in suite.tasks:
             msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
             raise UsageError(msg)
-    given = parse_lengths(lengths, "--lengths")
-    chosen = tuple(sorted({*(given or suite.lengths or RULER.lengths)}))
-    for length in chosen:
+    sizes = parse_lengths(lengths, "--lengths") or suite.lengths or RULER.lengths
+    for length in sizes:
         parse_config(config_name("vt", length))
-    if chosen[-1] > LONGEST:
+    if max(sizes) > LONGEST:
         msg = (
-            f"--lengths {chosen[-1]}: more than {LONGEST} tokens, up to which there are enough "
+            f"--lengths {max(sizes)}: more than {LONGEST} tokens, up to which there are enough "
             "words for cwe and for haystacks of needles; use a shorter length"
         )
         raise UsageError(msg)
     return replace(
         suite,
-        tasks={n: task for n, task in suite.tasks.items() if n in wanted},
-        lengths=chosen,
+        tasks={n: task for n, task in suite.tasks.items() if n in names},
+        lengths=tuple(sorted({*sizes})),
         rows=suite.rows if rows is None else rows,
     )
 
@@ -132,9 +131,9 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
         return
     edition = edition_of(plan.edition)
     model_template(plan.template)
-    added = next((name for name in plan.suite.tasks if name not in TASKS), None)
-    refused = {
-        f"--tasks {added}": added is not None,
+    extra = next((name for name in plan.suite.tasks if name not in TASKS), None)
+    conflicts = {
+        f"--tasks {extra}": extra is not None,
         "--fresh": fresh,
         "--haystack": plan.haystack is not None,
         "--sources-kind sample": plan.sources_kind == "sample",
@@ -142,6 +141,6 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
         f"--seed {plan.seed}": plan.seed >= LARGEST_SEED
         or (edition.ignores_seed and plan.seed != DEFAULT_SEED),
     }
-    if given := next((option for option, is_given in refused.items() if is_given), None):
-        msg = f"{given}: not possible with --edition {edition.name}; leave it out"
+    if option := next((name for name, is_set in conflicts.items() if is_set), None):
+        msg = f"{option}: not possible with --edition {edition.name}; leave it out"
         raise UsageError(msg)

@@ -32,7 +32,7 @@ def silent(*_: object) -> None:
 
 @contextmanager
 def no_cycles() -> Iterator[None]:
-    """Do not look for cycles of objects: rows hold none, and it takes a sixth of a build."""
+    """Turn off the cycle collector: rows hold no cycles, and it takes a sixth of a build."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -53,7 +53,7 @@ def run_jobs(
 
     Args:
         work: does a job in another process; it, jobs and results must pickle.
-        jobs: the longest first, so that no process has a long one left at the end.
+        jobs: the longest first, so that no long job runs alone at the end.
         workers: number of processes; with 1, or one job, this process does the work.
         progress: called by each job here, and for a job of a worker once it is done.
         here: does a job in this process; by default what `work` does.
@@ -70,13 +70,13 @@ def run_jobs(
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_enter)
     try:
         with block_sigint_in_children():
-            pending = {pool.submit(_counted, work, job) for job in jobs}
+            pending = {pool.submit(_run_in_worker, work, job) for job in jobs}
         while pending:
             done, pending = wait(pending, LOOK_EVERY, return_when=FIRST_COMPLETED)
             raise_if_interrupted()
             for future in done:
-                result, finished = future.result()
-                for name, rows in finished.items():
+                result, rows_by_config = future.result()
+                for name, rows in rows_by_config.items():
                     progress(name, rows)
                 yield result
     except BrokenProcessPool as error:
@@ -108,11 +108,11 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _counted(work: Callable[[J, Progress], R], job: J) -> tuple[R, Counter[str]]:
+def _run_in_worker(work: Callable[[J, Progress], R], job: J) -> tuple[R, Counter[str]]:
     """Do a job in a worker; return its result and the rows of each config that it reported."""
-    finished = Counter[str]()
+    rows_by_config = Counter[str]()
 
     def count(name: str, rows: int) -> None:
-        finished[name] += rows
+        rows_by_config[name] += rows
 
-    return work(job, count), finished
+    return work(job, count), rows_by_config

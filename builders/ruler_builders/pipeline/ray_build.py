@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.pipeline.build_context import BuildContext
-from ruler_builders.pipeline.build_one import Built, build_in_worker
+from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, silent
 from ruler_data.errors import RulerError
@@ -27,8 +27,8 @@ Bundle = tuple[BuildPlan, dict[str, bytes]]
 def pack(plan: BuildPlan, context: BuildContext) -> Bundle:
     """Pack what a build has loaded: files of its tokenizer, sources and sentences."""
     info, library = context.tokenizer.info, context.sources.library
-    kept = cache_dir("tokenizers", info.fingerprint, info.name)
-    paths = {f"{info.name}/{path.name}": path for path in kept.glob("*")}
+    cached = cache_dir("tokenizers", info.fingerprint, info.name)
+    paths = {f"{info.name}/{path.name}": path for path in cached.glob("*")}
     for name, used in (library.used | context.upstream.used).items():
         folder = f"sources/{name}" if len(used) > 1 else "sources"  # a folder is found by its name
         paths |= {f"{folder}/{path.name}": path for path in used}
@@ -38,14 +38,14 @@ def pack(plan: BuildPlan, context: BuildContext) -> Bundle:
         root = f"haystack/{own.root.resolve().name}"  # may name a domain
         paths |= {f"{root}/{file}": own.root / file for one in own.domains.values() for file in one}
     files = {place: path.read_bytes() for place, path in paths.items()}
-    tokenizer = info.name if kept.is_dir() else plan.tokenizer
+    tokenizer = info.name if cached.is_dir() else plan.tokenizer
     return replace(plan, tokenizer=tokenizer, sources=None, haystack=None), files
 
 
 def unpack(bundle: Bundle) -> BuildPlan:
     """Unpack a bundle on this machine and return its plan with the paths of this machine."""
     plan, files = bundle
-    root = _unpacked(tuple(files.items()))
+    root = _write_files(tuple(files.items()))
     os.environ["RULER_CACHE"] = str(root / "cache")
     tokenizer, sources = root / plan.tokenizer, root / "sources"
     return replace(
@@ -57,7 +57,7 @@ def unpack(bundle: Bundle) -> BuildPlan:
 
 
 @lru_cache(maxsize=1)
-def _unpacked(files: tuple[tuple[str, bytes], ...]) -> Path:
+def _write_files(files: tuple[tuple[str, bytes], ...]) -> Path:
     """Write files to a folder, once for all tasks of a process."""
     root = Path(tempfile.mkdtemp(prefix="ruler-data-"))
     for name, data in files:
@@ -67,7 +67,7 @@ def _unpacked(files: tuple[tuple[str, bytes], ...]) -> Path:
 
 def build_on_ray(
     plan: BuildPlan, context: BuildContext, names: Sequence[str], workers: int, progress: Progress
-) -> Iterator[Built]:
+) -> Iterator[BuiltConfig]:
     """Yield configs as a Ray cluster finishes them; see `ray_cluster.connect` for which one."""
     ray = connect(workers)
     try:
@@ -90,7 +90,7 @@ def build_on_ray(
         ray.shutdown()
 
 
-def _build_remotely(name: str, bundle: Bundle) -> tuple[Built, bytes]:
+def _build_remotely(name: str, bundle: Bundle) -> tuple[BuiltConfig, bytes]:
     """Build one config on a machine of the cluster and return the bytes of its file."""
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         plan = replace(unpack(bundle), folder=Path(scratch))

@@ -33,10 +33,10 @@ LEVEL_TEXTS, LEVEL = 9, 3
 
 
 class _Writer(pq.ParquetWriter):  # type: ignore[misc]
-    """A writer that does not close itself when it is forgotten, and print why it cannot."""
+    """A writer that is not closed when it is collected as garbage, which would print an error."""
 
     def __del__(self) -> None:
-        """Leave the file as it is: its name says that it is partial."""
+        """Leave the file open: its name marks it as partial."""
 
 
 def write_rows(
@@ -44,8 +44,8 @@ def write_rows(
 ) -> ConfigInfo:
     """Write rows to a parquet file, atomically, and return its entry for the manifest.
 
-    The last two parts of `path` are those within the folder. `task` decides the compression level,
-    `length` (tokens) the fill, and with the rows `expected`, an error says what space they need.
+    The last two parts of `path` are its path in the manifest. `task` decides the compression level,
+    `length` (tokens) the fill, and `expected`, a number of rows, the space that an error names.
 
     Raises:
         RulerError: the disk is full or the folder not writable.
@@ -53,7 +53,7 @@ def write_rows(
     digest, lengths = RowDigest(), list[int]()
     text_bytes = 0
 
-    def seen(row: Row | PackedRow) -> Row | PackedRow:
+    def record(row: Row | PackedRow) -> Row | PackedRow:
         digest.add(row)
         lengths.append(row.length)
         return row
@@ -65,7 +65,7 @@ def write_rows(
     with replacing(path, need) as file:
         writer = _Writer(file, SCHEMA, **parquet_options(task))
         writer.add_key_value_metadata({"canary": CANARY})
-        for group in row_groups(map(seen, rows)):
+        for group in row_groups(map(record, rows)):
             text_bytes += group.nbytes
             writer.write_table(group, row_group_size=len(group))
             del group  # frees its memory for the next one

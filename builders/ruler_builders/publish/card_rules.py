@@ -2,7 +2,7 @@
 
 Sources: huggingface/hub-docs, `datasetcard.md`, `docs/hub/repositories-licenses.md` and
 `docs/hub/datasets-manual-configuration.md`; huggingface/huggingface.js, `packages/tasks`
-(`pipelines.ts`). The Hub is then asked for its own check, which may know more.
+(`pipelines.ts`). The Hub's own check follows, which may know more.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Config(BaseModel, strict=True):
     default: bool = False
 
 
-def _named_once(configs: list[Config]) -> list[Config]:
+def _check_names(configs: list[Config]) -> list[Config]:
     names = [one.config_name for one in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         msg = f"{twice[0]} occurs twice"
@@ -70,7 +70,7 @@ class Metadata(BaseModel, strict=True):
     annotations_creators: list[Creator]
     tags: list[Tag]
     size_categories: list[Size]
-    configs: Annotated[list[Config], AfterValidator(_named_once)]
+    configs: Annotated[list[Config], AfterValidator(_check_names)]
 
 
 def card_faults(text: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def card_faults(text: str) -> Iterator[str]:
         return
     try:
         body = yaml.load(head, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        found = Metadata.model_validate(body)
+        metadata = Metadata.model_validate(body)
     except yaml.YAMLError as error:
         yield f"YAML: {' '.join(str(error).split())}"
     except ValidationError as error:
@@ -89,5 +89,5 @@ def card_faults(text: str) -> Iterator[str]:
             place = ".".join(map(str, one["loc"]))
             yield f"{place}: {quote(str(one['input']))}: {one['msg']}"
     else:
-        if "other" in found.license and found.license_name is None:
+        if "other" in metadata.license and metadata.license_name is None:
             yield "license_name: is needed where the license is `other`"

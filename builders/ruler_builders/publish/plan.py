@@ -34,7 +34,7 @@ class Target:
         folder: of a build.
         built: its manifest.
         version: to release; None for the next one that fits the changes.
-        allowed: options that were given against a refusal, e.g. `allow_fewer_rows`.
+        allowed: options that overrule a refusal, e.g. `allow_fewer_rows`.
         siblings: repos for other tokenizers, with their names, for the card.
         keeps_unchanged: whether a repo that holds these rows already keeps its version.
         private: whether the repo has to be private.
@@ -98,9 +98,9 @@ class Plan:
             return
         repo = self.target.repo
         width = max(map(len, self.manifest.configs))
-        seen = "private" if self.private else "public"
+        visibility = "private" if self.private else "public"
         since = self.since.tag if self.since else "no release"
-        yield f"{repo} ({seen}): {since} -> {self.version.tag}"
+        yield f"{repo} ({visibility}): {since} -> {self.version.tag}"
         yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
         same, sums = 0, [0, 0, 0, 0]
         for name, old, now in self.configs():
@@ -117,13 +117,13 @@ class Plan:
         yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.configs()), 'config')}"
         if self.replaced:
             when = f" since {self.since}" if self.since else ""
-            edited = f"changed on the Hub{when}: {', '.join(self.replaced)}"
-            yield f"note: {edited}; this release replaces it; the history keeps the old content"
+            note = f"changed on the Hub{when}: {', '.join(self.replaced)}"
+            yield f"note: {note}; this release replaces it; the history keeps the old content"
         yield from closed_licences(self.target.built)
 
 
 def closed_licences(built: Manifest) -> Iterator[str]:
-    """Say of each licence that is not open what the publisher takes upon himself."""
+    """Yield a line for each licence that is not open: the publisher is responsible."""
     for source in built.sources:
         if source.licence not in OPEN_LICENCES:
             about = f"{source.title}: {source.licence}"
@@ -146,18 +146,18 @@ def make_plan(target: Target) -> Plan:
     if info and target.private and not info.private:
         msg = "is public, and --private is for new repos; make it private on the Hub first"
         raise UsageError(repo, msg)
-    tagged = {} if commit is None else _versions(repo)
+    commits = {} if commit is None else _versions(repo)
     held = {} if commit is None else tree(repo, commit)
-    base = _base(target, tagged)
+    base = _base(target, commits)
     before = base.manifest if base else None
     if base is None and commit is not None:
         before = _unfinished(repo, commit, held, target.built)
     version, kind, why = _version(target, base)
-    siblings = target.siblings if kind else {}  # alone they are no reason to release
+    siblings = target.siblings if kind else {}  # a change of siblings alone is no release
     manifest, files = compose(target, base, version, siblings)
     send = tuple(file.path for file in missing(files, held))
     released = tree(repo, base.commit) if base else {}
-    # Before its first release all files are of others, but not those of an unfinished one.
+    # Before a first release, all files are other people's, unless a release was left unfinished.
     edited = changed(released, held) if base or FILENAME in held else list(held)
     for reason in _refusals(target, manifest, before, kind, why):
         raise UsageError(repo, reason)
@@ -182,7 +182,7 @@ def make_plan(target: Target) -> Plan:
 def _refusals(
     target: Target, now: Manifest, before: Manifest | None, kind: Change, why: str
 ) -> Iterator[str]:
-    """Say why a release may be an accident, and the option that consents to it."""
+    """Yield why a release may be an accident, and the option that allows it."""
     old = before.configs if before else {}
     fewer = [
         f"{name} from {old[name].rows} to {info.rows}"
@@ -211,22 +211,22 @@ def _some(texts: Sequence[str], most: int = 3) -> str:
 
 def _versions(repo: str) -> dict[Version, str]:
     """Return the releases of a repo with their commits."""
-    found = {Version.of_tag(tag): commit for tag, commit in tags(repo).items()}
-    return {version: commit for version, commit in found.items() if version is not None}
+    versions = {Version.of_tag(tag): commit for tag, commit in tags(repo).items()}
+    return {version: commit for version, commit in versions.items() if version is not None}
 
 
-def _base(target: Target, tagged: Mapping[Version, str]) -> Release | None:
+def _base(target: Target, commits: Mapping[Version, str]) -> Release | None:
     """Return the release to extend: the one of the requested version, or else the latest."""
-    if not tagged:
+    if not commits:
         return None
-    named = target.version in tagged and not target.keeps_unchanged
-    version = target.version if named and target.version else max(tagged)
-    base = open_release(target.repo, tagged[version])
+    is_named = target.version in commits and not target.keeps_unchanged
+    version = target.version if is_named and target.version else max(commits)
+    base = open_release(target.repo, commits[version])
     if base.manifest.data_version != str(version):
-        says = base.manifest.data_version
-        found = f"tag {version.tag} is on commit {base.commit}, whose manifest says {says}"
+        other = base.manifest.data_version
+        what = f"tag {version.tag} is on commit {base.commit}, whose manifest says {other}"
         remedy = "it was changed after publication: repair that first"
-        raise RulerError(target.repo, f"{found}; {remedy}")
+        raise RulerError(target.repo, f"{what}; {remedy}")
     return replace(base, revision=version.tag)
 
 
@@ -285,12 +285,12 @@ def compose(
     """
     built = target.built
     before = base.manifest if base else replace(built, siblings={})
-    kept = {name: info for name, info in before.configs.items() if name not in built.configs}
+    unchanged = {name: info for name, info in before.configs.items() if name not in built.configs}
     if base is not None:
-        _check_same_inputs(built, base, list(kept))
+        _check_same_inputs(built, base, list(unchanged))
     if before.package_version != __version__:  # which had other floors, or none
-        kept = {name: _as_now(before, name, info) for name, info in kept.items()}
-    configs, tasks = built.configs | kept, before.tasks | built.tasks
+        unchanged = {name: _as_now(before, name, info) for name, info in unchanged.items()}
+    configs, tasks = built.configs | unchanged, before.tasks | built.tasks
     sources = _sources(before) | _sources(built)
     manifest = replace(
         built,
@@ -305,7 +305,7 @@ def compose(
 
     def locate(file: str) -> Path:
         config = file.split("/")[0]
-        return base.fetch([config]) / file if base and config in kept else target.folder / file
+        return base.fetch([config]) / file if base and config in unchanged else target.folder / file
 
     beside = card_files(manifest, locate, Address(target.repo, version.tag))
     if base is not None and EVAL not in base.manifest.files:
@@ -340,18 +340,18 @@ def _check_tokenizer(where: str, old: Manifest, new: Manifest) -> None:
         raise UsageError(msg)
 
 
-def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
+def _check_same_inputs(new: Manifest, base: Release, names: list[str]) -> None:
     """Refuse to mix configs of other tokenizers or other inputs."""
     old, where = base.manifest, f"{base.repo} at {base.revision}"
     _check_tokenizer(where, old, new)
-    used = {source for name in kept for source in old.table[parse_config(name)[0]].sources}
+    used = {source for name in names for source in old.table[parse_config(name)[0]].sources}
     old = replace(old, sources=tuple(source for source in old.sources if source.name in used))
     versions = (one.rows_version.split(".")[0] for one in (old, new))
     for what, before, now in (("rows of data version", *versions), *compared_inputs(old, new)):
-        if kept and before != now:
+        if names and before != now:
             msg = (
                 f"{where} was built with {what} {before}, this folder with {now}; build all of its "
-                f"configs again (this folder has no {kept[0]}), or publish into another repo"
+                f"configs again (this folder has no {names[0]}), or publish into another repo"
             )
             raise UsageError(msg)
 

@@ -21,7 +21,7 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
 from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, seal
-from ruler_builders.publish.siblings import label, listed, put_index
+from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
@@ -46,9 +46,9 @@ from ruler_data.names import check_repo, counted
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 #: Called with a line about each step.
 Tell = Callable[[str], None]
-#: What a dry run without a network leaves open.
-UNASKED = (
-    "without the Hub this was not asked: whether the token may write, what the repo holds, which "
+#: What a dry run without a network does not check.
+UNCHECKED = (
+    "without the Hub this was not checked: whether the token may write, what the repo holds, which "
     "version this is, and the Hub's own check of the card"
 )
 
@@ -62,7 +62,7 @@ class ReleaseOutcome:
         plan: of the release; None for a dry run that did not reach the Hub.
         commit: that the tag is on; None for a dry run.
         sent: paths sent or removed.
-        unasked: what a dry run could not ask.
+        unasked: what could not be checked, in a sentence.
     """
 
     target: Target
@@ -128,12 +128,12 @@ class ReleaseOutcome:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a dry run could not ask."""
+        """What could not be checked."""
         return (f"{self.target.repo}: {self.unasked}",) if self.unasked else ()
 
     @property
     def exit_status(self) -> int:
-        """3: nothing wrong was found, but not all could be asked."""
+        """3: nothing wrong was found, but not all could be checked."""
         return 3 if self.unasked else 0
 
 
@@ -149,7 +149,7 @@ class Releases(tuple[ReleaseOutcome, ...]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a dry run could not ask."""
+        """What could not be checked."""
         return self[0].notes if self else ()
 
     @property
@@ -178,7 +178,7 @@ def release(
         tell: called with a line about each step.
         version: of all; by default the next one that fits the changes.
         index: repo whose `index.json` lists them; by default each repo's own, if it has one.
-        allowed: options that consent to what would be refused (`GUARDS`, `plan`).
+        allowed: options that overrule a refusal (`GUARDS`, `plan`).
         private: whether new repos are private.
         dry_run: whether to write nothing.
 
@@ -186,14 +186,14 @@ def release(
         UsageError: it cannot be done with these options; nothing was written.
         RulerError: a fault of a folder or the Hub; the same command continues.
     """
-    wanted = Version.parse(version) if version else None
+    number = Version.parse(version) if version else None
     for repo in folders:
         check_repo(repo)
     if not dry_run:
         _check_access()
     targets = [
         Target(
-            *(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed),
+            *(repo, folder, _checked_manifest(folder, repo, number, allowed), number, allowed),
             private=private,
         )
         for repo, folder in folders.items()
@@ -201,15 +201,15 @@ def release(
     if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
-        return Releases(ReleaseOutcome(one, unasked=UNASKED) for one in targets)
+        return Releases(ReleaseOutcome(one, unasked=UNCHECKED) for one in targets)
     unasked = _check_token(folders, tell)
     if unasked and not dry_run:
         tell(f"note: {unasked}")
     several = len(targets) > 1
-    siblings = listed(index, folders) if index else {}
+    siblings = listed_repos(index, folders) if index else {}
     if several:
-        used = {one.repo: one.built.tokenizer for one in targets}
-        siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in used.items()}
+        infos = {one.repo: one.built.tokenizer for one in targets}
+        siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in infos.items()}
     plans = [
         _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
         for one in targets
@@ -218,31 +218,31 @@ def release(
         tell(prove(one.folder))
     repos = [one.target.repo for one in plans if not one.creates]
     lists = [index] if index else [repo for repo in repos if read_index(repo)]
-    done = [_carry_out(plan, tell, dry_run=dry_run) for plan in plans]
+    outcomes = [_carry_out(plan, tell, dry_run=dry_run) for plan in plans]
     entries = [
         Sibling.of(one.target.repo, one.plan.version.tag, one.commit or "", one.plan.manifest)
-        for one in done
+        for one in outcomes
         if one.plan
     ]
     for repo in lists:
         fitting = [one for one in entries if index or one.repo == repo]
         put_index(repo, fitting, tell, dry_run=dry_run)
-    return Releases(replace(one, unasked=unasked) if dry_run else one for one in done)
+    return Releases(replace(one, unasked=unasked) if dry_run else one for one in outcomes)
 
 
 def prover(
     *, tokenizer: str | None = None, workers: int = 1, allow_unproved: bool = False
 ) -> Callable[[Path], str]:
-    """Return what proves a folder and says so in a line, or raises what is wrong with it."""
+    """Return a function that proves a folder and returns a line, or raises what is wrong."""
 
     def prove(folder: Path) -> str:
         if proved(folder):
             return f"{folder}: proved before"
         verdict = verify(folder, tokenizer=tokenizer, workers=workers)
         if verdict.findings:
-            found = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
+            summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
             remedy = "build it again, then publish"
-            raise RulerError(folder, "verification failed", f"{found}; {remedy}")
+            raise RulerError(folder, "verification failed", f"{summary}; {remedy}")
         if verdict.unproved and not allow_unproved:
             raise RulerError(folder, verdict.notes[0], "prove it, or give --allow-unproved")
         checked = f"{counted(verdict.configs, 'config')}, {counted(verdict.rows, 'row')}"
@@ -251,10 +251,10 @@ def prover(
     return prove
 
 
-def _readable(
+def _checked_manifest(
     folder: Path, repo: str, version: Version | None, allowed: Collection[str]
 ) -> Manifest:
-    """Return the manifest of a folder that may be released, as far as can be seen here."""
+    """Return the manifest of a folder, checked as far as possible without the Hub."""
     manifest = read_manifest(folder)
     for option, applies, why in GUARDS:
         if getattr(manifest, applies) and option not in allowed:
@@ -262,10 +262,10 @@ def _readable(
     for name in BuildDir(folder).damaged(manifest):
         what = f"verification failed: {name}: is missing or not as in the manifest"
         raise RulerError(folder, f"{what}; build it again, then publish")
-    shown = replace(manifest, data_version=str(version or manifest.data_version))
-    files = card_files(shown, folder.joinpath, Address(repo, f"v{shown.data_version}"))
-    written = (folder / "README.md").read_text(errors="replace")
-    for where, card in (folder, written), (repo, files["README.md"].decode()):
+    planned = replace(manifest, data_version=str(version or manifest.data_version))
+    files = card_files(planned, folder.joinpath, Address(repo, f"v{planned.data_version}"))
+    readme = (folder / "README.md").read_text(errors="replace")
+    for where, card in (folder, readme), (repo, files["README.md"].decode()):
         for fault in card_faults(card):
             raise RulerError(where, "README.md: the Hub would refuse the card", fault)
     return manifest
@@ -285,7 +285,7 @@ def _check_access() -> None:
 
 
 def _check_token(repos: Iterable[str], tell: Tell) -> str:
-    """Ask the Hub whose token this is, before anything else; return why that is not enough.
+    """Check the token's account and role before anything else; return what remains unknown.
 
     Raises:
         RulerError: the token may not write.
@@ -352,7 +352,7 @@ def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     target, repo = plan.target, plan.target.repo
     if plan.published is not None:
-        _check_held(repo, plan.files, plan.published, tell)
+        _check_listing(repo, plan.files, plan.published, tell)
         return ReleaseOutcome(target, plan, plan.published)
     if dry_run:
         return ReleaseOutcome(target, plan)
@@ -360,7 +360,7 @@ def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
         ensure_repo(repo, private=target.private)
     plan, commit, sent = _commit(plan, tell)
     tell(f"{repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(repo, plan.files, commit, tell)
+    _check_listing(repo, plan.files, commit, tell)
     new = {file.path: file.sha256 for file in plan.files if file.path in plan.new}
     check_blobs(repo, commit, new)
     tell(f"{repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
@@ -410,11 +410,11 @@ def _leftovers(plan: Plan, held: Mapping[str, Any]) -> list[str]:
     return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
-def _check_held(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:
+def _check_listing(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:
     """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
     where = f"{repo} at {commit}"
-    if wrong := missing(files, tree(repo, commit)):
-        names = ", ".join(file.path for file in wrong)
+    if differing := missing(files, tree(repo, commit)):
+        names = ", ".join(file.path for file in differing)
         raise RulerError(where, f"missing, or not as uploaded: {names}; no tag was set")
     count = counted(len(files), "file")
     tell(f"{repo}: {count} at {commit} compared with the Hub's listing of hashes")

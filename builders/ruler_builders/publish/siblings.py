@@ -49,8 +49,8 @@ def sibling_builds(
         same = ", ".join(f"{alias} is {one}" for alias, one in ALIASES.items())
         msg = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError("--tokenizers " + tokenizers, msg)
-    given = {*parse_lengths(lengths, "--lengths")}
-    chosen = sorted(given or load_suite(suite).lengths or RULER.lengths)
+    sizes = parse_lengths(lengths, "--lengths") or load_suite(suite).lengths or RULER.lengths
+    chosen = sorted({*sizes})
     fitting = [length for length in chosen if length > reserve]
     if not fitting:
         msg = f"no length is longer: {', '.join(map(str, chosen))}"
@@ -59,8 +59,8 @@ def sibling_builds(
     if reserve:
         kinds.append((reserve, f"-{reserve_name(reserve)}", fitting))
     return [
-        SiblingBuild(spec, check_repo(f"{owner}/{base}{end}"), out / f"{folder}{end}", some, kept)
-        for kept, end, some in kinds
+        SiblingBuild(spec, check_repo(f"{owner}/{base}{end}"), out / f"{folder}{end}", subset, room)
+        for room, end, subset in kinds
         for spec, folder, base in zip(
             specs, names, [name, *(f"{name}-{one}" for one in names[1:])], strict=True
         )
@@ -68,7 +68,7 @@ def sibling_builds(
 
 
 def reserve_name(reserve: int) -> str:
-    """Return how a repo's name tells its reserve (in tokens).
+    """Return the part of a repo's name that gives its reserve (tokens).
 
     >>> reserve_name(16384), reserve_name(1000)
     ('r16k', 'r1000')
@@ -81,7 +81,7 @@ def label(tokenizer: str, reserve: int) -> str:
     return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
 
 
-def listed(index: str, released: Collection[str]) -> dict[str, str]:
+def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
     """Return the repos that a repo lists, each with the name of its tokenizer.
 
     A release calls it before anything is sent, since it changes the index last.
@@ -90,10 +90,10 @@ def listed(index: str, released: Collection[str]) -> dict[str, str]:
         RulerError: it is not among those to be released, and has neither an index nor a release.
     """
     if index in released:
-        found = read_index(index) if head(index) else None
+        entry = read_index(index) if head(index) else None
     else:
-        found = releases_of(index)
-    return {one.repo: label(one.tokenizer, one.reserve) for one in (found or Index()).siblings}
+        entry = releases_of(index)
+    return {one.repo: label(one.tokenizer, one.reserve) for one in (entry or Index()).siblings}
 
 
 def put_index(

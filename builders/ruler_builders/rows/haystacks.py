@@ -37,10 +37,10 @@ def passages(
 
 
 class NeedleLines:
-    """An endless text of needle lines, all keys and values different; drawn as far as needed.
+    """An endless text of needle lines, all keys and values different; drawn when needed.
 
-    As with essays, rows share the text, here from another line on for each. So a row by itself
-    is as random as if its lines were its own, and no line is counted twice.
+    As with essays, rows share the text; each begins at another line. So a row by itself is as
+    random as if its lines were its own, and no line is counted twice.
 
     Args:
         sources: seed, words, and what lines are counted in.

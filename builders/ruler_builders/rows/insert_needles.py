@@ -56,8 +56,8 @@ def slots(depths: Sequence[float], totals: Costs) -> list[int]:
     if not len(totals):
         return [0 for _ in depths]
     span = float(totals[-1]) * (len(totals) + 1) / len(totals)
-    found: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
-    return found
+    counts: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
+    return counts
 
 
 def spread(places: Sequence[int], last: int) -> list[int]:
@@ -101,6 +101,6 @@ def _weave(
         for mark, needle in zip(marks, needles, strict=True)
         if needle.is_evidence
     ]
-    woven: list[bytes | memoryview] = [joiner.encode()] * (2 * len(pieces) - 1)
-    woven[::2] = pieces
-    return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)
+    parts: list[bytes | memoryview] = [joiner.encode()] * (2 * len(pieces) - 1)
+    parts[::2] = pieces
+    return parts, np.array(spans, dtype=np.int64).reshape(-1, 2)

@@ -38,22 +38,22 @@ def choose(
     """
     if totals is None:
         totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
-    taken = int(totals.searchsorted(room, side="right"))
-    free = room - (int(totals[taken - 1]) if taken else 0)
+    count = int(totals.searchsorted(room, side="right"))
+    free = room - (int(totals[count - 1]) if count else 0)
     if free <= SLACK:
-        return np.arange(taken)
-    stay = max(taken - SPARE, 0)  # those before are never swapped
-    chosen = list(range(stay, taken))
-    after = max(taken, first)
+        return np.arange(count)
+    stay = max(count - SPARE, 0)  # those before are never swapped
+    chosen = list(range(stay, count))
+    after = max(count, first)
     later = range(after, min(after + SPARE, len(costs)))
     # Take preferred segments, then later ones without replacing any preferred one, then with.
-    stages = dict.fromkeys([(range(taken, min(first, len(costs))), 0), (later, first), (later, 0)])
-    for spare, kept in stages:
+    stages = dict.fromkeys([(range(count, min(first, len(costs))), 0), (later, first), (later, 0)])
+    for spare, fixed in stages:
         if free <= SLACK:
             break
-        used, rest = set(chosen), list[int]()
+        members, rest = set(chosen), list[int]()
         for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
-            if unit in used:
+            if unit in members:
                 continue
             place = 0 if labels is None else int(labels[stay + len(chosen)])
             if cost + place <= free:
@@ -61,9 +61,9 @@ def choose(
                 free -= cost + place
             else:
                 rest.append(unit)
-        free = _swap(costs, chosen, rest, free, kept)
+        free = _swap(costs, chosen, rest, free, fixed)
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
-        chosen = _one_more(costs, chosen, range(taken, min(taken + SPARE, len(costs))), free)
+        chosen = _one_more(costs, chosen, range(count, min(count + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
 
 
@@ -72,22 +72,22 @@ def _one_more(costs: Costs, chosen: list[int], spare: range, free: int) -> list[
 
     They are returned unchanged if they would not be fuller.
     """
-    kept, tail = chosen[:-SPARE], chosen[-SPARE:]
+    head, tail = chosen[:-SPARE], chosen[-SPARE:]
     pool = sorted({*tail, *spare}, key=lambda unit: (int(costs[unit]), unit))
     more, rest = pool[: len(tail) + 1], pool[len(tail) + 1 :]
     left = free + int(costs[tail].sum() - costs[more].sum())
     if left < 0 or len(more) == len(tail):
         return chosen
-    return [*kept, *more] if _swap(costs, more, rest, left) < free else chosen
+    return [*head, *more] if _swap(costs, more, rest, left) < free else chosen
 
 
-def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int = 0) -> int:
+def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, fixed: int = 0) -> int:
     """Swap some of the last segments for longer spare ones; return the tokens that stay free.
 
     The swap that fills the most is made first, until `SLACK` tokens are free. Segments before
-    number `kept` stay.
+    number `fixed` stay.
     """
-    while rest and free > SLACK and (tail := [unit for unit in chosen[-SPARE:] if unit >= kept]):
+    while rest and free > SLACK and (tail := [unit for unit in chosen[-SPARE:] if unit >= fixed]):
         gains = costs[rest] - costs[tail][:, None]
         gains[gains > free] = 0
         best = int(gains.argmax())

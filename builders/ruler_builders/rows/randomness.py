@@ -1,4 +1,4 @@
-"""Named randomness: every draw has a generator of its own, seeded from what it is for.
+"""Named randomness: every draw has a generator of its own, seeded by its purpose.
 
 No generator is passed on or shared, so a row is the same alone, in a batch or on another machine,
 and adding a draw changes no other. Depths have one generator for a block of 500 rows, over which
@@ -43,38 +43,38 @@ def randints_below(source: random.Random, bound: int, size: int) -> NDArray[np.u
 
 
 def draw_names(
-    source: random.Random, alphabet: str, letters: int, found: dict[str, None], size: int
+    source: random.Random, alphabet: str, letters: int, names: dict[str, None], size: int
 ) -> None:
-    """Add random names of so many letters to those found until there are at least `size`.
+    """Add random names of `letters` letters to `names` until there are at least `size`.
 
     `alphabet` is of consecutive ASCII letters.
     """
-    while len(found) < size:
-        drawn = randints_below(source, len(alphabet), letters * (size - len(found)))
-        text = (drawn + np.uint64(ord(alphabet[0]))).astype(np.uint8)
-        found.update(dict.fromkeys(text.view(f"S{letters}").astype(str).tolist()))
+    while len(names) < size:
+        codes = randints_below(source, len(alphabet), letters * (size - len(names)))
+        text = (codes + np.uint64(ord(alphabet[0]))).astype(np.uint8)
+        names.update(dict.fromkeys(text.view(f"S{letters}").astype(str).tolist()))
 
 
 def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
     """Return `size` different numbers from 0 to bound - 1; fewer are a prefix of more."""
     assert size <= bound, (size, bound)
-    found: dict[int, None] = {}
-    while len(found) < size:
-        found.update(dict.fromkeys(randints_below(source, bound, size - len(found)).tolist()))
-    return np.fromiter(found, dtype=np.intp)
+    numbers: dict[int, None] = {}
+    while len(numbers) < size:
+        numbers.update(dict.fromkeys(randints_below(source, bound, size - len(numbers)).tolist()))
+    return np.fromiter(numbers, dtype=np.intp)
 
 
-def subset(source: random.Random, size: int, chosen: int) -> NDArray[np.intp]:
-    """Return `chosen` of the numbers 0 .. size-1, rising; every subset is equally likely.
+def subset(source: random.Random, size: int, count: int) -> NDArray[np.intp]:
+    """Return `count` of the numbers 0 .. size-1, rising; every subset is equally likely.
 
     Each number is first taken with about the right probability, by a random byte of its own. Then
     random ones are added or removed until the count is right. This is much cheaper than a
     permutation.
     """
-    assert 0 <= chosen <= size, (chosen, size)
-    share = round(256 * chosen / max(size, 1))
+    assert 0 <= count <= size, (count, size)
+    share = round(256 * count / max(size, 1))
     is_taken = np.frombuffer(source.randbytes(size), dtype=np.uint8) < share
-    surplus = int(np.count_nonzero(is_taken)) - chosen
+    surplus = int(np.count_nonzero(is_taken)) - count
     likes = np.flatnonzero(is_taken == (surplus > 0))
     is_taken[likes[distinct(source, len(likes), abs(surplus))]] = surplus < 0
     return np.flatnonzero(is_taken)
@@ -120,7 +120,7 @@ def _depths(seed: int, task: str, block: int, part: str) -> NDArray[np.float64]:
     source = rng(seed, task, block, f"{part}/depth")
     rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
     for radix in RADICES:
-        # For every run of the next size and every stratum so far, which row gets which part.
+        # For every run of the next size and every stratum so far: which row gets which part.
         bits = np.frombuffer(source.randbytes(4 * BLOCK), dtype="<u4").reshape(-1, run, radix)
         deals = np.argsort(bits, axis=-1, kind="stable")
         strata = strata * radix + deals[rows // (run * radix), strata, rows // run % radix]

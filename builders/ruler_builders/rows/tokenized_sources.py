@@ -77,8 +77,8 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
     starts = np.cumsum(sizes[turns]) - sizes[turns]
     numbers = np.arange(sizes[turns].sum()) + np.repeat(begins[turns] - starts, sizes[turns])
     once = int(sizes[turns[: min(counts) * len(parts)]].sum())
-    shown = lines.pick(numbers)
-    return Passages(shown, starts.astype(np.intp), int(shown.before[once]))
+    mixture = lines.pick(numbers)
+    return Passages(mixture, starts.astype(np.intp), int(mixture.before[once]))
 
 
 @lru_cache(maxsize=2)
@@ -148,9 +148,9 @@ class TokenizedSources:
     @cached_property
     def singles(self) -> Segments:
         """All single words."""
-        return self.listed(self.words.singles)
+        return self.list_items(self.words.singles)
 
-    def listed(self, words: Sequence[str]) -> Segments:
+    def list_items(self, words: Sequence[str]) -> Segments:
         """Words, counted as items of a numbered list."""
         spaced = [" " + word for word in words]
         return Segments.of(words, count_segments(self.tokenizer, spaced, "1.", " 2"))
@@ -186,7 +186,7 @@ class TokenizedSources:
         if known is None or len(known) < size:
             numbers = range(1, max(2 * size, 1024) + 1)
             texts = [form.format(number) for number in numbers]
-            counted = [before[len(before.rstrip(" ")) :] + text.rstrip(" ") for text in texts]
-            costs = count_segments(self.tokenizer, counted, before.rstrip(" "), after)
+            probes = [before[len(before.rstrip(" ")) :] + text.rstrip(" ") for text in texts]
+            costs = count_segments(self.tokenizer, probes, before.rstrip(" "), after)
             known = self._labels[form] = Segments.of(texts, costs)
         return known

@@ -63,16 +63,16 @@ def cut(texts: Iterable[str]) -> Domain:
 
 def _lines(text: str) -> Iterator[str]:
     """Yield lines with the blank lines after them, at most two, and one after the last line."""
-    held = ""
-    for line in (piece for whole in text.split("\n") for piece in _wrapped(whole.rstrip())):
-        if line and held:
-            yield held
-        held = line or (held + "\n" if held and not held.endswith("\n\n") else held)
-    if held:
-        yield held.rstrip("\n") + "\n"
+    pending = ""
+    for line in (piece for whole in text.split("\n") for piece in _wrap(whole.rstrip())):
+        if line and pending:
+            yield pending
+        pending = line or (pending + "\n" if pending and not pending.endswith("\n\n") else pending)
+    if pending:
+        yield pending.rstrip("\n") + "\n"
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrap(line: str) -> list[str]:
     if len(line) <= WIDTH:
         return [line]
     # Cut overlong words first: textwrap would copy the rest of such a word for every line.

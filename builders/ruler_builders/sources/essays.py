@@ -1,7 +1,7 @@
 """Essays as sentences: white space collapsed, then cut by nltk's Punkt, as upstream does.
 
-The cut sentences are cached by the hash of text, model and cutter, since cutting three million
-characters takes seconds and every worker needs them.
+Sentences are cached by the hash of text, model and cutter: cutting three million characters takes
+seconds, and every worker needs them.
 """
 
 import hashlib
@@ -101,18 +101,18 @@ def check_punkt(model: Path) -> None:
     """
     hashes = hash_files(model, [*PUNKT])
     for name, expected in PUNKT.items():
-        if (found := hashes.get(name, "no such file")) != expected:
-            msg = f"{model / name}: sha256 expected {expected}, found {found}"
+        if (actual := hashes.get(name, "no such file")) != expected:
+            msg = f"{model / name}: sha256 expected {expected}, found {actual}"
             raise RulerError(msg)
 
 
 def _cut(words: str, model: Path) -> tuple[str, ...]:
     punkt = punkt_cutter(model)
-    found = _sha256("\n".join(punkt.tokenize(CANARY)))
-    if found != CANARY_CUT:
+    actual = _sha256("\n".join(punkt.tokenize(CANARY)))
+    if actual != CANARY_CUT:
         msg = (
             f"nltk {version('nltk')} cuts sentences differently from this data version: sha256 "
-            f"expected {CANARY_CUT}, found {found}; pip install nltk==3.10.4"
+            f"expected {CANARY_CUT}, found {actual}; pip install nltk==3.10.4"
         )
         raise RulerError(msg)
     return tuple(punkt.tokenize(words))

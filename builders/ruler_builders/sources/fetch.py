@@ -23,7 +23,7 @@ from ruler_data.names import counted, quote
 from ruler_data.terminal import track
 
 #: Files of a source that are listed one by one if they are missing.
-SHOWN = 3
+MOST_LISTED = 3
 #: The sentence model that cuts the essays: its name here, and its folder.
 MODEL, MODEL_FOLDER = "punkt_tab", "nltk_data/tokenizers/punkt_tab/english"
 MODEL_BYTES = 237_757
@@ -84,16 +84,16 @@ class Downloads:
         known = {MODEL: MODEL_BYTES} | {name: spec.bytes or 0 for name, spec in CATALOGUE.items()}
         for name in dict.fromkeys(part.source for part in self.parts):
             parts = [part for part in self.parts if part.source == name]
-            lost = [part for part in parts if part.reason]
-            size = known[name] if lost else sum(part.bytes or 0 for part in parts)
-            shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-            here, url = f"{len(parts) - len(lost)} of {len(parts)}", next(iter(parts[0].mirrors))
-            table.add_row(name, here, shown, parts[0].licence, url.split("/")[2])
-            if len(lost) > SHOWN:
+            missing = [part for part in parts if part.reason]
+            size = known[name] if missing else sum(part.bytes or 0 for part in parts)
+            size_text = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+            here, url = f"{len(parts) - len(missing)} of {len(parts)}", next(iter(parts[0].mirrors))
+            table.add_row(name, here, size_text, parts[0].licence, url.split("/")[2])
+            if len(missing) > MOST_LISTED:
                 place = url.rsplit("/", 1)[0]
-                lines.append(f"{name}/: {len(lost)} files from {place}/ (--json lists each)")
+                lines.append(f"{name}/: {len(missing)} files from {place}/ (--json lists each)")
             else:
-                lines += [f"{part.path}: from {' or '.join(part.mirrors)}" for part in lost]
+                lines += [f"{part.path}: from {' or '.join(part.mirrors)}" for part in missing]
         return Group(table, *lines)
 
 
@@ -104,33 +104,33 @@ def download_sources(folder: Path | str) -> Downloads:
         UsageError: the folder is a file.
         RulerError: a file has other content than the pinned one, or cannot be written.
     """
-    folder, found = Path(folder), list[Part]()
+    folder, results = Path(folder), list[Part]()
     if folder.exists() and not folder.is_dir():
         option = f"--download {quote(str(folder))}"
         raise UsageError(option, "a file; give a folder")
-    wanted = [
+    parts = [
         Part(spec.name, spec.licence, spec.place(mirrors), mirrors)
         for spec in CATALOGUE.values()
         for mirrors in spec.downloads
     ]
-    wanted.append(Part(MODEL, "Apache-2.0", MODEL_FOLDER, {PUNKT_URL: ""}))
-    for part in track(wanted, "sources"):
+    parts.append(Part(MODEL, "Apache-2.0", MODEL_FOLDER, {PUNKT_URL: ""}))
+    for part in track(parts, "sources"):
         # A host that did not answer is not waited for again.
-        silent = found[-1].reason if found and found[-1].source == part.source else ""
-        found.append(_get(part, folder, silent))
-    return Downloads(folder, tuple(found))
+        reason = results[-1].reason if results and results[-1].source == part.source else ""
+        results.append(_get(part, folder, reason))
+    return Downloads(folder, tuple(results))
 
 
-def _get(part: Part, folder: Path, silent: str) -> Part:
+def _get(part: Part, folder: Path, reason: str) -> Part:
     """Return a part with its size, downloaded unless it is there, or with why it is missing."""
     path = folder / part.path
     try:
         if part.source != MODEL:
-            path = fetch_pinned(part.mirrors, path.parent, network=not silent)
+            path = fetch_pinned(part.mirrors, path.parent, network=not reason)
         elif not path.is_dir():
             download_punkt(folder / "nltk_data")
     except Unreachable as error:
-        return replace(part, reason=silent or str(error))
+        return replace(part, reason=reason or str(error))
     if path.is_dir():
         check_punkt(path)
     files = path.iterdir() if path.is_dir() else [path]

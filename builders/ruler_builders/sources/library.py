@@ -25,7 +25,7 @@ from ruler_builders.sources.packaged import (
 )
 from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
-from ruler_builders.sources.user_texts import absent, find_user_texts, own_info
+from ruler_builders.sources.user_texts import find_user_texts, missing_domain, own_info
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import Unreachable, cache_dir, download
@@ -61,12 +61,12 @@ class Library:
         samples: Collection[str] = (),
         network: bool = True,
     ) -> None:
-        given = folder or os.environ.get("RULER_SOURCES")
-        named = Path(given) if given else None
-        if named is not None and not named.is_dir():
-            msg = f"sources folder {str(named)!a} does not exist or is not a folder"
+        path = folder or os.environ.get("RULER_SOURCES")
+        root = Path(path) if path else None
+        if root is not None and not root.is_dir():
+            msg = f"sources folder {str(root)!a} does not exist or is not a folder"
             raise UsageError(msg)
-        self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
+        self.folder, self.kind, self.strict, self._warn = root, kind, strict, warn
         self._network, self._samples = network and kind != "sample", samples
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
@@ -116,7 +116,7 @@ class Library:
         if name in BUNDLED:
             return bundled_domain(name), packaged_info(PREFIX + name)
         if self.own is None or name not in self.own.domains:
-            raise UsageError(absent(name, self.own))
+            raise UsageError(missing_domain(name, self.own))
         return self.own.domain(name), self.own.info(name)
 
     @cached_property
@@ -144,7 +144,7 @@ class Library:
     def _load(
         self, name: str, read: Callable[[list[Path]], tuple[T, str]], sampler: Callable[[], T]
     ) -> tuple[T, SourceInfo]:
-        """Return a real source, or its sample if that is wanted or the real one unavailable."""
+        """Return a real source, or its sample if requested or the real one is unavailable."""
         if self.kind == "sample" or name in self._samples:
             return sampler(), packaged_info(name)
         spec = CATALOGUE[name]
@@ -173,21 +173,21 @@ class Library:
         if not paths:
             msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
             raise Unreachable(msg)
-        found = sha256_of(paths)
-        if found not in spec.pinned:
+        sha256 = sha256_of(paths)
+        if sha256 not in spec.pinned:
             pinned = " or ".join(spec.mirrors.values())
             expected = pinned or f"that of {len(spec.downloads)} pinned files together"
             message = (
                 f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
-                f"found {found}"
+                f"found {sha256}"
             )
             if not spec.downloads:
-                message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {found}"
+                message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {sha256}"
             if self.strict:
                 msg = f"{message}; give the pinned file, or leave out --strict-sources"
                 raise RulerError(msg)
             self._warn(f"{message}; it is used, and the manifest says pinned: false")
-        return paths, found
+        return paths, sha256
 
 
 def _essay_text(path: Path) -> str:
@@ -207,15 +207,15 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
         UsageError: several copies match, or a match is not a file or a folder of text files.
     """
     for pattern in spec.local:
-        found = sorted(folder.glob(pattern))
-        if len(found) > 1:
-            msg = f"source {spec.name}: both {found[0].name} and {found[1].name}; keep one"
+        copies = sorted(folder.glob(pattern))
+        if len(copies) > 1:
+            msg = f"source {spec.name}: both {copies[0].name} and {copies[1].name}; keep one"
             raise UsageError(msg)
-        if not found:
+        if not copies:
             continue
-        files = sorted(found[0].glob("*.txt")) if found[0].is_dir() else found
+        files = sorted(copies[0].glob("*.txt")) if copies[0].is_dir() else copies
         if not (files and all(path.is_file() for path in files)):
-            msg = f"source {spec.name}: {found[0].name} is not a file or a folder of .txt files"
+            msg = f"source {spec.name}: {copies[0].name} is not a file or a folder of .txt files"
             raise UsageError(msg)
         return files
     return []
@@ -245,8 +245,8 @@ def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Pat
 
 def inventory(folder: Path | str | None) -> list[dict[str, str]]:
     """Return a record for each source: where it is, its sha256, whether it is the pinned one."""
-    named = Library(folder, "sample").folder
-    records = [_record(spec, named) for spec in CATALOGUE.values()]
+    root = Library(folder, "sample").folder
+    records = [_record(spec, root) for spec in CATALOGUE.values()]
     try:
         records.append(_entry(load_words()[1], "wonderwords package"))
     except RulerError as error:

@@ -3,8 +3,8 @@ r"""MMLU: questions of multiple choice, as RULER v2 hides them.
     {"split": "test", "question": "...", "choices": ["...", 3 more], "answer": 1}
 
 One JSON object a line; the columns are those of the dataset cais/mmlu with the split added. Rows
-ask for questions of the split `test`. The haystack is of `auxiliary_train`, as in NeMo-Skills;
-without that split it is of `dev` and of every second question of `test`, which then are not asked.
+query questions of the split `test`. The haystack is of `auxiliary_train`, as in NeMo-Skills;
+without that split it is of `dev` and of every second question of `test`, which no row queries.
 """
 
 import json
@@ -32,9 +32,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChoiceQuestions:
-    """Questions that rows may ask for, and questions of the haystack."""
+    """Questions that rows query, and questions of the haystack."""
 
-    asked: tuple[Choice, ...]
+    queries: tuple[Choice, ...]
     haystack: tuple[Choice, ...]
 
 
@@ -52,13 +52,13 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
             record = json.loads(line)
             first, second, third, fourth = choices = [str(choice) for choice in record["choices"]]
             letter = LETTERS[record["answer"]]
-            shown = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"
+            raw = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"
             split = str(record["split"])
         except (KeyError, TypeError, IndexError, ValueError) as error:
             what = f"not in the format of MMLU ({type(error).__name__}: {error})"
             msg = f"{path.name}:{number}: {what}"
             raise RulerError(msg) from error
-        text = re.sub(r"\s+", " ", check_text(shown, path.name)).strip()
+        text = re.sub(r"\s+", " ", check_text(raw, path.name)).strip()
         distinct = {choice.strip().lower() for choice in choices}
         if len(text) <= LONGEST and len(distinct) == len(choices):
             by_split.setdefault(split, []).append(Choice(text, letter))
@@ -67,16 +67,16 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
         split: [choice for choice in choices if often[choice.text] == 1]
         for split, choices in by_split.items()
     }
-    asked, others = unique.get("test", []), unique.get("auxiliary_train", [])
+    queries, others = unique.get("test", []), unique.get("auxiliary_train", [])
     detail = "haystack: auxiliary_train"
     if not others:
-        asked, others = asked[::2], asked[1::2] + unique.get("dev", [])
+        queries, others = queries[::2], queries[1::2] + unique.get("dev", [])
         detail = "haystack: questions of test and dev that are not asked for"
-    if min(len(asked), len(others)) < FEWEST:
-        msg = f"{path.name}: {len(asked)} questions to ask for and {len(others)} of the haystack"
+    if min(len(queries), len(others)) < FEWEST:
+        msg = f"{path.name}: {len(queries)} questions to ask for and {len(others)} of the haystack"
         msg += f" are too few; at least {FEWEST} of each, of at most {LONGEST} characters"
         raise RulerError(msg)
-    return ChoiceQuestions(tuple(asked), tuple(others)), detail
+    return ChoiceQuestions(tuple(queries), tuple(others)), detail
 
 
 #: Fewest questions of each kind: a row needs five examples, and four questions for one label.

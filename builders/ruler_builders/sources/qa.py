@@ -42,14 +42,14 @@ def unambiguous(questions: Iterable[Question]) -> tuple[Question, ...]:
     return tuple(question for question in questions if counts[question.text] == 1)
 
 
-def _numbered() -> defaultdict[str, int]:
+def _document_numbers() -> defaultdict[str, int]:
     """Return a mapping that numbers documents in order of appearance, each once."""
     numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
     return numbers
 
 
 def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _numbered(), []
+    documents, questions = _document_numbers(), []
     for article in data["data"]:
         paragraphs = [
             (documents[check_text(paragraph["context"], where)], paragraph["qas"])
@@ -67,7 +67,7 @@ def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, chec
 
 
 def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _numbered(), []
+    documents, questions = _document_numbers(), []
     for item in data:
         by_title = {
             title: documents[check_text(f"{title}\n{''.join(sentences)}", where)]
@@ -97,7 +97,7 @@ _FORMATS = {"squad": ("SQuAD 2.0", _squad), "hotpotqa": ("HotpotQA distractor", 
 
 
 def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON
-    """Return what is in the format of `squad` (2.0) or `hotpotqa` (distractor setting).
+    """Return the corpus in data of the format `squad` (2.0) or `hotpotqa` (distractor setting).
 
     Unanswerable questions are left out. A document of HotpotQA is its title, a line feed and its
     sentences. `where` names the file in errors.
@@ -118,7 +118,7 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
 
 
 def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - parsed JSON
-    """Return what is in a user's file, and how many questions it has.
+    """Return the corpus in a user's file, and its numbers of questions in words.
 
     A list is in the format of HotpotQA, anything else in that of SQuAD. An answer that stands in
     no gold document cannot be checked: it is left out, and a question without any other as well.
@@ -135,6 +135,6 @@ def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - pa
     if not questions:
         msg = f"{where}: no answer stands in a document that it is about"
         raise RulerError(msg)
-    out = len(corpus.questions) - len(questions)
-    detail = f"questions: {len(questions)}; left out, answer in no document: {out}"
+    left_out = len(corpus.questions) - len(questions)
+    detail = f"questions: {len(questions)}; left out, answer in no document: {left_out}"
     return replace(corpus, questions=tuple(questions)), detail

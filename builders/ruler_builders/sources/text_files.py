@@ -15,7 +15,7 @@ from ruler_data.files import sha256_file
 
 
 def sha256_of(paths: Sequence[Path]) -> str:
-    """Return the sha256 of a file, or of several one's places in their folder and hashes."""
+    """Return the sha256 of a file; of several, of their relative paths and hashes."""
     if len(paths) == 1:
         return sha256_file(paths[0])
     folder = commonpath([path.parent for path in paths])
@@ -45,8 +45,8 @@ def read_text(path: Path) -> str:
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
-        shown = error.object[error.start : error.start + 4].hex(" ")
-        why = f"not UTF-8 at byte {error.start}: {shown}; convert the file to UTF-8"
+        octets = error.object[error.start : error.start + 4].hex(" ")
+        why = f"not UTF-8 at byte {error.start}: {octets}; convert the file to UTF-8"
     msg = f"{path.name}: {why}"
     raise RulerError(msg)
 

@@ -23,7 +23,7 @@ LARGEST = 64_000_000
 #: Allowed names of a domain: they become part of a task's name.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
 #: Names that the package uses.
-TAKEN = (*BUNDLED, "mixed", "all")
+RESERVED = (*BUNDLED, "mixed", "all")
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
     return spec.info(sha256, detail, pinned=False, kind="own")
 
 
-def absent(name: str, own: UserTexts | None) -> str:
-    """Return why there is no domain of a name; empty if there is one."""
+def missing_domain(name: str, own: UserTexts | None) -> str:
+    """Return the message for a domain that does not exist; empty if it does."""
     known = (*BUNDLED, *(own.domains if own else ()))
     if name in known:
         return ""
@@ -97,8 +97,8 @@ def find_user_texts(root: Path | str) -> UserTexts:
         remedy = "put texts into it, in sub-folders for several domains"
         raise UsageError(where, f"holds no files; {remedy}")
     for name in domains:
-        if name in TAKEN or not NAME.fullmatch(name):
-            why = "is a name of the package" if name in TAKEN else "is not a name of a domain"
+        if name in RESERVED or not NAME.fullmatch(name):
+            why = "is a name of the package" if name in RESERVED else "is not a name of a domain"
             remedy = "rename the folder: a-z, 0-9 and _, at most 24"
             raise UsageError(where, f"{quote(name)} {why}; {remedy}")
     return UserTexts(root, {name: tuple(domains[name]) for name in sorted(domains)})

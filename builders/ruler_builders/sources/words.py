@@ -48,11 +48,11 @@ def load_words() -> tuple[WordList, SourceInfo]:
     for kind in ("noun", "adjective", "verb"):
         words = {line.strip() for line in read_text(assets / f"{kind}list.txt").splitlines()}
         lists.append(tuple(sorted(filter(_PLAIN.fullmatch, words))))
-    found = hashlib.sha256("\n\n".join(map("\n".join, lists)).encode()).hexdigest()
-    if found != PINNED:
+    actual = hashlib.sha256("\n\n".join(map("\n".join, lists)).encode()).hexdigest()
+    if actual != PINNED:
         msg = (
             f"wonderwords {version('wonderwords')} has other words than this data version: "
-            f"sha256 expected {PINNED}, found {found}; pip install wonderwords==3.0.1"
+            f"sha256 expected {PINNED}, found {actual}; pip install wonderwords==3.0.1"
         )
         raise RulerError(msg)
     return WordList(*lists), words_info()

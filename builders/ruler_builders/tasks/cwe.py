@@ -38,7 +38,7 @@ _EXAMPLE_SHORT = (10, 3, 1)
 #: fills: with o200k and Llama 3, which need the fewest, an item takes 5.3 tokens (measured). And
 #: the fewest tokens of a listed compound.
 TOKENS_PER_ITEM, COMPOUND_TOKENS = 5.4, 4
-#: Least share of the room of a list that a vocabulary must fill, as `row_findings` asks of a row.
+#: Least share of the room of a list that a vocabulary must fill, as `row_findings` requires.
 LEAST_FILL = 0.99
 RAN_OUT = "single words run out: all words, the common ones too, are adjective-noun compounds"
 
@@ -60,8 +60,8 @@ def draw(
     if params.ask == "count":
         repeats = _draw_counts(rng(seed, name, index, "counts"), params)
     row = (name, index)
-    listed = others[: params.vocabulary - params.common] if params.vocabulary else others
-    fill = partial(_fill, sources, params, row, words, np.array(common), repeats, listed)
+    fillers = others[: params.vocabulary - params.common] if params.vocabulary else others
+    fill = partial(_fill, sources, params, row, words, np.array(common), repeats, fillers)
     prompt = prompts.cwe(params, texts[common[0]])
     outputs = tuple(texts[number] for number in common)
     if params.ask == "count":
@@ -70,9 +70,9 @@ def draw(
         # It takes its words from the far end of the order, so the answer is not in it.
         source, size = rng(seed, name, index, "example"), params.common + example_size[0]
         far = [texts[number] for number in others[: -size - 1 : -1].tolist()]
-        shown, (_, often, seldom) = far[: params.common], example_size
-        items = _numbered(shuffled(source, shown * often + far[params.common :] * seldom))
-        example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(shown)}\n"
+        answer, (_, often, seldom) = far[: params.common], example_size
+        items = _numbered(shuffled(source, answer * often + far[params.common :] * seldom))
+        example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(answer)}\n"
         prompt = replace(prompt, head=example + prompt.head)
     if params.vocabulary:
         room = budget - sources.tokenizer.count(["".join(astuple(prompt))])[0]
@@ -96,8 +96,8 @@ def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:
     All differ, so a guess among the counts of a list is right once in their number.
     """
     span = np.arange(params.other_repeats + 1, params.common_repeats + 1)
-    drawn = [source.choice(part.tolist()) for part in np.array_split(span, params.common)]
-    return np.array(shuffled(source, drawn))
+    numbers = [source.choice(part.tolist()) for part in np.array_split(span, params.common)]
+    return np.array(shuffled(source, numbers))
 
 
 def _draw_words(
@@ -105,20 +105,20 @@ def _draw_words(
 ) -> tuple[Segments, Sequence[str], NDArray[np.intp]]:
     """Return words, their texts, and the order in which a row takes them.
 
-    Whether they are compounds depends on the length and on no tokenizer: all have the same answers.
+    Whether they are compounds depends on the length alone, so all tokenizers have the same answers.
     """
     repeats, singles = params.other_repeats, sources.singles
     items = len(singles) * repeats + params.common * (params.common_repeats - repeats)
     if params.vocabulary or length <= TOKENS_PER_ITEM * items:
         order = permutation(rng(sources.seed, name, index, "words"), len(singles))
         return singles, sources.words.singles, order
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     source = rng(sources.seed, name, index, "compounds")
-    while len(found) < length // (COMPOUND_TOKENS * repeats) + SPARE:
-        found[sources.compound(source.getrandbits(64))] = None
+    while len(texts) < length // (COMPOUND_TOKENS * repeats) + SPARE:
+        texts[sources.compound(source.getrandbits(64))] = None
     # The first are for the example, which is the same at every length.
     first = params.common + _EXAMPLE[0]
-    return sources.listed(list(found)), list(found), np.roll(np.arange(len(found)), -first)
+    return sources.list_items([*texts]), [*texts], np.roll(np.arange(len(texts)), -first)
 
 
 def _fill(
@@ -142,7 +142,7 @@ def _fill(
     items = np.concatenate([common, np.repeat(others[chosen], times)])
     order = permutation(rng(sources.seed, *row, "order"), len(items))
     marked = len(common) if params.ask == "words" else int(repeats[0])
-    text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < marked))
+    text, evidence = _number_items(words, items[order], labels, np.flatnonzero(order < marked))
     cost = common_tokens + int(words.costs[others[chosen]].sum()) * times
     cost += int(labels.before[len(items)])
     return Haystack(
@@ -150,7 +150,7 @@ def _fill(
     )
 
 
-def _listed(
+def _number_items(
     words: Segments, items: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
     """Return a numbered list of words, and the spans (bytes) of marked items."""

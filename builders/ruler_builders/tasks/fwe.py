@@ -47,8 +47,8 @@ def draw(
     size = max(smallest, int(appearing))
     words = _words(sources)
     source = rng(sources.seed, name, index, "words")
-    picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
-    costs = words.costs(picked)
+    vocabulary = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
+    costs = words.costs(vocabulary)
     per_word = (costs / _shares(size, params.alpha)).sum()
     least = _least(size, params.alpha, params.top)
 
@@ -63,22 +63,22 @@ def draw(
             total = totals[bisect_right(totals, room, key=cost) - 1]
         while not _is_determined(often := counts(total, size, params.alpha), params.top):
             total -= 1
-        shown = _scattered(picked, often, sources.seed, name, index)
-        return Haystack([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
+        numbers = _scatter(vocabulary, often, sources.seed, name, index)
+        return Haystack([words.text(numbers)], NO_SPANS, int(often @ costs), total - least)
 
-    answers = tuple(words.all[number] for number in picked[1:smallest].tolist())
+    answers = tuple(words.all[number] for number in vocabulary[1:smallest].tolist())
     return RowTemplate(prompts.fwe(params), answers, fill)
 
 
-def _scattered(
-    picked: NDArray[np.intp], often: NDArray[np.int64], seed: int, name: str, index: int
+def _scatter(
+    vocabulary: NDArray[np.intp], often: NDArray[np.int64], seed: int, name: str, index: int
 ) -> NDArray[np.intp]:
     """Return numbers of words in random order, each `often` times; the first is the noise."""
-    coded = np.repeat(picked[1:], often[1:])
-    shown = np.full(int(often.sum()), picked[0])
-    places = subset(rng(seed, name, index, "places"), len(shown), len(coded))
-    shown[places] = coded[permutation(rng(seed, name, index, "order"), len(coded))]
-    return shown
+    coded = np.repeat(vocabulary[1:], often[1:])
+    numbers = np.full(int(often.sum()), vocabulary[0])
+    places = subset(rng(seed, name, index, "places"), len(numbers), len(coded))
+    numbers[places] = coded[permutation(rng(seed, name, index, "order"), len(coded))]
+    return numbers
 
 
 def counts(total: int, size: int, alpha: float) -> NDArray[np.int64]:
@@ -135,9 +135,9 @@ class _Words:
 
     def __init__(self, sources: TokenizedSources) -> None:
         source = rng(sources.seed, "fwe", 0, "coded words")
-        found: dict[str, None] = {}
-        draw_names(source, ascii_lowercase, LETTERS, found, CODED)
-        self.all = [NOISE, *found]
+        names: dict[str, None] = {}
+        draw_names(source, ascii_lowercase, LETTERS, names, CODED)
+        self.all = [NOISE, *names]
         self._tokenizer = sources.tokenizer
         self._costs = np.full(len(self.all), UNKNOWN)
         self._segments = Segments.of([word + " " for word in self.all], self._costs)

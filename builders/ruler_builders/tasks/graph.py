@@ -36,7 +36,7 @@ from ruler_data.tasks import Graph
 
 LETTERS = 5
 #: Names from which the nodes of a question and its answer are drawn.
-ASKED = 4096
+GOLD_NAMES = 4096
 #: Most attempts to match loops and repeated edges again.
 ROUNDS = 50
 
@@ -49,7 +49,7 @@ def draw(
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
     seed, degree, names = sources.seed, params.degree, _names(sources)
-    gold = distinct(rng(seed, name, index, "nodes"), ASKED, 1 + params.answers)
+    gold = distinct(rng(seed, name, index, "nodes"), GOLD_NAMES, 1 + params.answers)
     edges = np.array([*_edges(params)])  # between places in `gold`
     depths = np.array([depth(seed, name, index, f"edge {number}") for number in range(len(edges))])
     by_depth = np.argsort(depths, kind="stable")
@@ -61,22 +61,22 @@ def draw(
         last = int(per_node.cumsum().searchsorted(room, side="right")) + 1
         nodes = nodes[: max(last, len(gold))]
         source = rng(seed, name, index, "edges")
-        others = _matched(source, edges, len(nodes), degree)
+        others = _match_edges(source, edges, len(nodes), degree)
         others = others[np.argsort((others >= len(gold)).all(axis=1), kind="stable")]
         costs = names.costs[0, nodes[others[:, 0]]] + names.costs[1, nodes[others[:, 1]]]
         fixed = int(
             names.costs[0, nodes[edges[:, 0]]].sum() + names.costs[1, nodes[edges[:, 1]]].sum()
         )
-        kept = int(costs.cumsum().searchsorted(room - fixed, side="right"))
-        order = permutation(source, kept)
+        count = int(costs.cumsum().searchsorted(room - fixed, side="right"))
+        order = permutation(source, count)
         totals = costs[order].cumsum()
         places = np.array(slots(depths[by_depth].tolist(), totals))
-        shown = nodes[np.insert(others[order], places, edges[by_depth], axis=0)]
-        text, offsets = spell((names.starts, shown[:, 0]), (names.ends, shown[:, 1]))
+        lines = nodes[np.insert(others[order], places, edges[by_depth], axis=0)]
+        text, offsets = spell((names.starts, lines[:, 0]), (names.ends, lines[:, 1]))
         marks = 2 * (places + np.arange(len(places)))
         evidence = np.stack([offsets[marks], offsets[marks + 2] - 1], axis=1)  # no line feed
-        cost = fixed + (int(totals[-1]) if kept else 0)
-        return Haystack([text[:-1]], evidence, cost, kept)
+        cost = fixed + (int(totals[-1]) if count else 0)
+        return Haystack([text[:-1]], evidence, cost, count)
 
     answers = tuple(names.all[number] for number in gold[1:].tolist())
     return RowTemplate(prompts.graph(params, names.all[gold[0]]), answers, fill)
@@ -93,8 +93,8 @@ def _edges(params: Graph) -> Iterator[tuple[int, int]]:
         yield (far, near) if params.ask == "parents" else (near, far)
 
 
-def _matched(source: Random, edges: Edges, size: int, degree: int) -> Edges:
-    """Return random edges that, with those given, give each of `size` nodes its degree.
+def _match_edges(source: Random, edges: Edges, size: int, degree: int) -> Edges:
+    """Return random edges that, with `edges`, give each of `size` nodes its degree.
 
     Ends are matched at random (the configuration model of Bollobas 1980), and loops and repeated
     edges again. In a graph of very few nodes some may be left, which are left out.
@@ -123,7 +123,7 @@ class _Names:
     def __init__(self, sources: TokenizedSources) -> None:
         self._tokenizer = sources.tokenizer
         self._source = rng(sources.seed, "graph", 0, "names")
-        self._found: dict[str, None] = {}
+        self._drawn_names: dict[str, None] = {}
         self.all: list[str] = []
         self.costs = np.zeros((2, 0), dtype=np.int64)
         self.starts = self.ends = Segments.of([], np.zeros(0, dtype=np.int64))
@@ -132,8 +132,8 @@ class _Names:
         """Draw names until there are at least `size`; more are drawn the same way later."""
         if size <= len(self.all):
             return
-        draw_names(self._source, ascii_uppercase, LETTERS, self._found, size)
-        new = [*self._found][len(self.all) :]
+        draw_names(self._source, ascii_uppercase, LETTERS, self._drawn_names, size)
+        new = [*self._drawn_names][len(self.all) :]
         self.all += new
         starts = count_segments(self._tokenizer, [f"{name} ->" for name in new], "\n", " ABCDE")
         ends = count_segments(self._tokenizer, [f" {name}\n" for name in new], "->", "ABCDE")
@@ -154,5 +154,5 @@ class _Names:
 @lru_cache(maxsize=4)
 def _names(sources: TokenizedSources) -> _Names:
     names = _Names(sources)
-    names.draw(ASKED)
+    names.draw(GOLD_NAMES)
     return names

@@ -5,7 +5,7 @@
     What are all the special magic numbers for curved-ambition mentioned in the provided text?
 
 Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5. Suites also have
-needles in other words, in two places, and needles that look like the one asked for. All needles of
+needles in other words, in two places, and needles that resemble the queried one. All needles of
 a row are drawn alike and have one wording, so only the key tells which is the right one.
 Questions about the third value of a key are an idea of MRCR (arXiv 2409.12640), and keys that a
 question describes and does not name one of NoLiMa (arXiv 2502.05167); wording and texts are new.
@@ -34,8 +34,8 @@ REPEAT = "repeat within a row"
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Keys with their values, the first `queries` asked for, and what the question calls them."""
+class _Keys:
+    """Keys with their values, those of the question first, and their names in the question."""
 
     keys: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
@@ -64,7 +64,7 @@ def draw(
 
 
 def _needles(
-    params: Niah, sources: TokenizedSources, name: str, index: int, drawn: _Drawn, taken: set[str]
+    params: Niah, sources: TokenizedSources, name: str, index: int, drawn: _Keys, taken: set[str]
 ) -> list[Needle]:
     """Return the needles to insert."""
     needles = list[Needle]()
@@ -108,7 +108,7 @@ def _depth(params: Niah, seed: int, name: str, index: int, part: str) -> float:
     return depth(seed, name, index, part)
 
 
-def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Drawn:
+def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Keys:
     """Draw distinct keys and values, so that no key has two answers and no value two keys.
 
     If a key may be missing, there is one more than there are needles.
@@ -119,7 +119,7 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
         all_keys = _draw_grid(source, params.key_type, None, number, sources, taken)
         flat = _draw_grid(source, value_type, size, number * count, sources, taken)
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
-        return _Drawn(all_keys, tuple(groups), all_keys)
+        return _Keys(all_keys, tuple(groups), all_keys)
     described = params.wording == "associated"
     things = iter(source.sample([*associations().items()], params.keys) if described else ())
     draw_key = partial(draw_part, source, params.key_type, sources)
@@ -133,7 +133,7 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
         else:
             keys.append(draw_distinct(draw_key, taken))
         values.append(tuple(draw_distinct(draw_value, taken) for _ in range(count)))
-    return _Drawn(tuple(keys), tuple(values), tuple(names or keys))
+    return _Keys(tuple(keys), tuple(values), tuple(names or keys))
 
 
 def _draw_grid(
@@ -163,10 +163,10 @@ def _draw_grid(
     return tuple(shuffled(source, grid))
 
 
-def _pairs(drawn: _Drawn, params: Niah) -> Iterator[tuple[str, str]]:
-    """Yield keys and values of the needles: without the key asked for if it is to be missing."""
-    shown = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
-    for key, values in zip(drawn.keys[shown], drawn.values[shown], strict=True):
+def _pairs(drawn: _Keys, params: Niah) -> Iterator[tuple[str, str]]:
+    """Yield keys and values of the needles, without the queried key if it must be missing."""
+    part = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
+    for key, values in zip(drawn.keys[part], drawn.values[part], strict=True):
         for value in values:
             yield key, value
 

@@ -27,8 +27,8 @@ from ruler_data.tasks import Qa
 
 _LABEL = "Document {}:\n"
 
-#: The tasks whose questions are asked again without documents.
-_ASKED_LIKE = {"squad": "qa_1", "hotpotqa": "qa_2"}
+#: By source, the task whose questions a task without documents repeats.
+_QUESTIONS_OF = {"squad": "qa_1", "hotpotqa": "qa_2"}
 
 
 def draw(
@@ -38,7 +38,7 @@ def draw(
     seed, source = sources.seed, params.source
     corpus = sources.corpus(source)
     if params.documents == "none":
-        question = _question(corpus, seed, _ASKED_LIKE.get(source, name), index)
+        question = _question(corpus, seed, _QUESTIONS_OF.get(source, name), index)
         nothing = Haystack([], NO_SPANS, 0, 0)
         return RowTemplate(prompts.qa(params, question.text), question.answers, lambda _: nothing)
     documents = sources.documents(source)
@@ -63,9 +63,9 @@ def draw(
         others = np.concatenate([fixed[len(needles) :], spare[chosen]])
         others = in_order(seed, name, index, others)
         places = slots(sorted(depths), documents.costs[others].cumsum())
-        shown = np.insert(others, places, needles)
-        text, evidence = _listed(documents, shown, labels, np.flatnonzero(np.isin(shown, needles)))
-        cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
+        order = np.insert(others, places, needles)
+        text, evidence = _spell(documents, order, labels, np.flatnonzero(np.isin(order, needles)))
+        cost = int((documents.costs[order] + labels.costs[: len(order)]).sum())
         note = documents_repeat(params) if rounds else ""
         return Haystack([text], evidence, cost, len(others), note)
 
@@ -74,11 +74,11 @@ def draw(
     )
 
 
-def _listed(
-    documents: Segments, shown: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
+def _spell(
+    documents: Segments, order: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
     """Return documents with their labels, and the spans (bytes) of marked ones."""
-    text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
+    text, offsets = spell((labels, np.arange(len(order))), (documents, order))
     spans = offsets[1:].reshape(-1, 2)[marks].tolist()
     # Documents end in an empty line, and some of HotpotQA's in a space before it.
     sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in spans]

@@ -7,7 +7,7 @@
     Please solve the Question 4821377 from the context with an answer from A, B, C, D.
 
 Every haystack is a list of labelled texts: numbers with keys (basic), questions of multiple choice
-from MMLU, or documents from HotpotQA. Labels are random, so none tells a place. The texts asked for
+from MMLU, or documents from HotpotQA. Labels are random, so none tells a place. The queried texts
 keep their labels at every length; the other texts are labelled by place.
 
 Source: NVIDIA-NeMo/Skills, `nemo_skills/dataset/ruler2`. What differs is in
@@ -49,7 +49,7 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a row asks for, and what surrounds it.
+    """The question of a row, and the texts around it.
 
     Attributes:
         prompt: the text around the haystack.
@@ -89,14 +89,14 @@ def draw(
         numbers = np.repeat(numbers, params.copies)[: len(order)]
         costs = labels.costs[numbers]
         chosen = choose(texts.costs[order], room - tokens, costs, plan.preferred)
-        shown = order[chosen][permutation(rng(*row, "order"), len(chosen))]
+        ordered = order[chosen][permutation(rng(*row, "order"), len(chosen))]
         numbers = numbers[: len(chosen)][permutation(rng(*row, "labels"), len(chosen))]
-        totals = (texts.costs[shown] + labels.costs[numbers]).cumsum()
+        totals = (texts.costs[ordered] + labels.costs[numbers]).cumsum()
         places = slots([needle.depth for needle in plan.needles], totals)
-        text, edges = spell((labels, numbers), (texts, shown))
-        pieces, evidence = _woven(text, edges[[2 * place for place in places]], plan.needles)
-        repeat = len(np.unique(shown)) < len(shown)
-        notes = (plan.note, f"{plan.stream}s of the haystack repeat within a row" * repeat)
+        text, edges = spell((labels, numbers), (texts, ordered))
+        pieces, evidence = _weave(text, edges[[2 * place for place in places]], plan.needles)
+        is_repeated = len(np.unique(ordered)) < len(ordered)
+        notes = (plan.note, f"{plan.stream}s of the haystack repeat within a row" * is_repeated)
         cost = tokens + (int(totals[-1]) if len(totals) else 0)
         return Haystack(pieces, evidence, cost, len(chosen), "; ".join(filter(None, notes)))
 
@@ -104,7 +104,7 @@ def draw(
     return RowTemplate(plan.prompt, plan.outputs, fill, depths)
 
 
-def _woven(
+def _weave(
     text: memoryview, edges: NDArray[np.int64], needles: Sequence[Needle]
 ) -> tuple[list[bytes | memoryview], NDArray[np.int64]]:
     """Return a text with needles inserted at its edges (bytes), and the spans of the evidence."""
@@ -120,7 +120,7 @@ def _woven(
 
 
 def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
-    """Ask for the numbers of a key."""
+    """Return the plan of a question about the numbers of a key."""
     source = rng(sources.seed, name, index, "needles")
     key = distinct(source, sources.compounds, 1)
     values = distinct(source, 9 * _VALUE, params.copies)
@@ -138,20 +138,20 @@ def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _
 
 
 def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
-    """Ask for a question of multiple choice, or for the four that share a label."""
-    seed, asked, haystack = sources.seed, sources.choices.asked, sources.choices.haystack
-    order = question_order(seed, name, len(asked))
+    """Return the plan of a query for one question of multiple choice, or four of one label."""
+    seed, queries, haystack = sources.seed, sources.choices.queries, sources.choices.haystack
+    order = question_order(seed, name, len(queries))
     chosen = [
-        asked[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
+        queries[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
     ]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, 1 + EXAMPLES)
     number, *others = (str(_LABEL + one) for one in labels)
     solved = params.kind == "mk_niah" and params.level != "easy"
-    shown = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * solved)
-    solutions = [haystack[one] for one in shown]
+    picks = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * solved)
+    solutions = [haystack[one] for one in picks]
     examples = [
         Example(label, one.text, one.letter)
-        for label, one in zip(others[: len(shown)], solutions, strict=True)
+        for label, one in zip(others[: len(picks)], solutions, strict=True)
     ]
     texts = [_question(number, one) for one in chosen]
     needles = _at_depths(seed, name, index, texts)
@@ -171,15 +171,15 @@ def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int)
         prompts.ruler2(params, number, place, examples),
         outputs,
         sorted(needles, key=lambda needle: needle.depth),
-        partial(_enough, sources.choice_texts, rest[~np.isin(rest, shown)]),
+        partial(_enough, sources.choice_texts, rest[~np.isin(rest, picks)]),
         "question",
         labels,
-        note=_repeated("mmlu", len(asked) // params.copies, index),
+        note=_repeated("mmlu", len(queries) // params.copies, index),
     )
 
 
 def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
-    """Ask for the documents of a text or of a question, or for the question's answer."""
+    """Return the plan of a query for documents, or of a question about them."""
     seed, documents = sources.seed, sources.corpus("hotpotqa").documents
     questions = _copyable(sources)
     order = question_order(seed, name, len(questions))
@@ -250,11 +250,11 @@ def _copyable(sources: TokenizedSources) -> list[Question]:
 def _holding(sources: TokenizedSources, answers: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which documents hold an answer, as scorers search it; none hold a yes or a no."""
     texts = sources.documents("hotpotqa").texts
-    held = np.zeros(len(texts), dtype=bool)
+    is_holding = np.zeros(len(texts), dtype=bool)
     for answer in answers:
         if answer not in ("yes", "no"):
-            held |= pc.match_substring(texts, answer, ignore_case=True).to_numpy(False)
-    return held
+            is_holding |= pc.match_substring(texts, answer, ignore_case=True).to_numpy(False)
+    return is_holding
 
 
 def _window(

@@ -2,7 +2,7 @@
 
 The balanced rows of `ruler_builders.tasks` are drawn one by one, each from its own name. Upstream's
 are not: they come from one stream of random numbers a run (`state`), so this package makes all rows
-of a config in order, and asks a tokenizer at every step. One module holds what each of upstream's
+of a config in order, and counts tokens at every step. One module holds what each of upstream's
 scripts does; `edition` says what changed between commits. No code of upstream is in it.
 
     from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay

@@ -29,7 +29,7 @@ def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span]
     """Return context, question and answer prefix of a row, and where its evidence stands."""
     script, prompt = SCRIPTS[type(params)], row.prompt
     prefix = prompt.rfind(script.PREFIX[:10])
-    # What follows the haystack; its first word is the same whatever is asked.
+    # What follows the haystack; its first word is the same for every question.
     tail = script.TEMPLATE.split("{context}")[1]
     mark = tail[: tail.index(" ")]
     start = prompt.rfind(mark, 0, prefix) + len(mark) - len(mark.lstrip("\n"))

@@ -30,7 +30,7 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     if arguments.length < 4096:
         repeats, example = (6, 1), (20, 3, 1)
 
-    def listed(size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
+    def draw_list(size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
         """Draw a numbered list, and its common words."""
         needs_more = size > len(words) and bisects
         population = sources.english_words if needs_more else words
@@ -41,16 +41,16 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
                 f"wonderwords has {len(words)}: put upstream's english_words.json (git-lfs, "
                 "8,564,991 bytes) into the sources folder",
             )
-        drawn = state.random.sample(population, size)
-        common, others = drawn[: params.common], drawn[params.common :]
-        repeated = state.shuffled(common * common_repeats + others * other_repeats)
-        return _numbered(repeated), common
+        sample = state.random.sample(population, size)
+        common, others = sample[: params.common], sample[params.common :]
+        items = state.shuffled(common * common_repeats + others * other_repeats)
+        return _numbered(items), common
 
     def draw(size: int, _index: int = 0) -> Draft:
         """Draw a row: a solved example, then a list of so many words."""
-        shown, answers = listed(*example)
-        context, outputs = listed(size, *repeats)
-        solved = template.format(context=shown) + " " * bisects + _numbered(answers)
+        example_list, answers = draw_list(*example)
+        context, outputs = draw_list(size, *repeats)
+        solved = template.format(context=example_list) + " " * bisects + _numbered(answers)
         return Draft(solved + "\n" + template.format(context=context), outputs, outputs)
 
     size = state.size(

@@ -43,7 +43,7 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
 
 
 def singular(template: str) -> str:
-    """Return the template where one value is asked for; the changes reach into a chat template."""
+    """Return the template for one value; as upstream does, also within a chat template."""
     pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
     for many, one in pairs:
         template = template.replace(many, one)
@@ -81,8 +81,8 @@ class _Rows:
             query = f"{', '.join(others)}, and {query}"
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
         outputs = [value for place in chosen for value in values[place]]
-        queried = [self._needle(keys[place], value) for place in chosen for value in values[place]]
-        return Draft(prompt, outputs, queried)
+        evidence = [self._needle(keys[place], value) for place in chosen for value in values[place]]
+        return Draft(prompt, outputs, evidence)
 
     def _part(self, kind: PartType) -> str:
         """Draw a key or a value."""

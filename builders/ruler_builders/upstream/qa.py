@@ -25,18 +25,18 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     documents, questions = sources.corpus(params.source)
     template = arguments.prompt(TEMPLATE, PREFIX)
 
-    def chosen(question: Question, size: int) -> list[str]:
+    def choose_documents(question: Question, size: int) -> list[str]:
         """Return the documents of a row: its own, near ones, then others; or all of them."""
         if size >= len(documents):
             return (documents * -(-size // len(documents)))[:size] if bisects else documents
-        wanted, near = size - len(question.own), question.near
-        if wanted > len(near):
+        count, near = size - len(question.own), question.near
+        if count > len(near):
             known = {*question.own, *near}
             others = [number for number in range(len(documents)) if number not in known]
-            picked = near + sample(others, wanted - len(near))
+            numbers = near + sample(others, count - len(near))
         else:
-            picked = sample(near, wanted)
-        return [documents[number] for number in question.own + picked]
+            numbers = sample(near, count)
+        return [documents[number] for number in question.own + numbers]
 
     def draw(size: int, index: int = 0) -> Draft:
         nonlocal documents
@@ -44,10 +44,10 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
             reason = f"there are {len(questions)} questions"
             raise arguments.endless(index, reason, "build fewer rows")
         question = questions[index]
-        listed = state.shuffled(chosen(question, size))
+        row_documents = state.shuffled(choose_documents(question, size))
         if size >= len(documents) and not bisects:
-            documents = listed
-        context = "\n\n".join([f"Document {n}:\n{text}" for n, text in enumerate(listed, 1)])
+            documents = row_documents
+        context = "\n\n".join([f"Document {n}:\n{text}" for n, text in enumerate(row_documents, 1)])
         prompt = template.format(context=context, query=question.query)
         return Draft(prompt, question.outputs, question.gold)
 

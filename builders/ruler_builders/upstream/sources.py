@@ -1,6 +1,6 @@
 """The texts and words that upstream's scripts read, as they read them.
 
-Upstream's own files are wanted, not the project's: PaulGrahamEssays.json as its download script
+Upstream's own files are needed, not the project's: PaulGrahamEssays.json as its download script
 writes it (unsorted until 2024-08, in whatever order the file system gave), squad.json,
 hotpotqa.json, english_words.json, and all lines of wonderwords' lists, phrases included.
 """
@@ -39,7 +39,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 class NeedleWords(Sequence[str]):
-    """All `adjective-noun`, each once, sorted: millions, of which only those asked for are made.
+    """All `adjective-noun`, each once, sorted: millions, each made when it is accessed.
 
     Adjectives that begin alike up to a hyphen (`all`, `all-around`) give words that mix when they
     are sorted; those are made and sorted together.
@@ -68,7 +68,7 @@ class NeedleWords(Sequence[str]):
     def __len__(self) -> int:
         return self._ends[-1]
 
-    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - slices are not wanted
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - no slices
         if not 0 <= place < len(self):
             raise IndexError(place)
         group = bisect_right(self._ends, place)
@@ -101,10 +101,10 @@ class EssaySentences:
         end = times * (len(self._text) + 1) + (self._word_ends[rest] if rest else -1)
         sentences, starts = self._sentences(times + bool(rest))
         count = bisect_left(starts, end)
-        found = list(sentences[:count])
-        if found:
-            found[-1] = found[-1][: end - starts[count - 1]]
-        return found
+        parts = list(sentences[:count])
+        if parts:
+            parts[-1] = parts[-1][: end - starts[count - 1]]
+        return parts
 
     @cache  # noqa: B019 - sources live as long as their build
     def _sentences(self, times: int) -> tuple[Sequence[str], list[int]]:
@@ -134,7 +134,7 @@ class Question(NamedTuple):
 
 
 def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
-    """Return documents and answerable questions of SQuAD; an answer is named as often as there."""
+    """Return documents and answerable questions of SQuAD; repeated answers are kept."""
     documents = sorted({p["context"] for article in data["data"] for p in article["paragraphs"]})
     numbers = {text: number for number, text in enumerate(documents)}
     questions = []
@@ -191,7 +191,7 @@ class UpstreamSources:
         folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json, for long
             cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
-        version: of wonderwords whose words are wanted, made of the lists; empty for theirs.
+        version: of wonderwords to make of the lists; empty for that of the lists.
     """
 
     def __init__(self, folder: Path | None, words: Path | None = None, version: str = "") -> None:

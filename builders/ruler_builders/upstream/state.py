@@ -24,7 +24,7 @@ from ruler_data.tasks import Task
 
 T = TypeVar("T")
 
-#: Draws of one row at one size, all too long, after which we say that upstream does not finish.
+#: Draws of one row at one size, all too long, after which upstream counts as endless.
 ATTEMPTS = 1000
 
 

@@ -42,8 +42,8 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
 
         def draw(used: int, _index: int) -> Draft:
             draft = draws.row(used)
-            shown = draws.renamed(example) + "\n"
-            return draft._replace(prompt=_with_example(draft.prompt, shown))
+            text = draws.rename(example) + "\n"
+            return draft._replace(prompt=_with_example(draft.prompt, text))
 
         yield from state.rows(draw, size, step, PREFIX)
         return
@@ -51,8 +51,8 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     run = state.within(arguments.length, arguments.rows, budget + state.count(example))
     size = run.size(draws.row, 10)
     for row in run.rows(draws.row, size, 10, OLD_PREFIX, shrink=renames):
-        shown = draws.renamed(example) if renames else " " + example
-        yield replace(row, input=_with_example(row.input, shown + "\n\n"))
+        text = draws.rename(example) if renames else " " + example
+        yield replace(row, input=_with_example(row.input, text + "\n\n"))
 
 
 def _with_example(prompt: str, example: str) -> str:
@@ -79,7 +79,7 @@ class _Rows:
         self.row = partial(self._draw, template, 5)
         self.example = partial(self._draw, solved, 3)
 
-    def renamed(self, example: str) -> str:
+    def rename(self, example: str) -> str:
         """Return the example with other names, and another value (since 2025-06)."""
         state = self._state
         if self._since_2025_06:

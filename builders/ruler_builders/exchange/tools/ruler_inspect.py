@@ -57,9 +57,9 @@ def ruler_score() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         text = re.sub(r"[\x00-\x1f]", "\n", state.output.completion.strip()).strip().lower()
-        named = [gold.lower() in text for gold in target]
+        matches = [gold.lower() in text for gold in target]
         part = RULER["configs"][state.metadata["config"]]["metric"] == "part"
-        return Score(value=float(any(named)) if part else sum(named) / len(named))
+        return Score(value=float(any(matches)) if part else sum(matches) / len(matches))
 
     return score
 

@@ -13,5 +13,5 @@ PART = {name.rpartition("_")[0] for name, info in CONFIGS.items() if info["metri
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
     """Score one answer as upstream does."""
     text = re.sub(r"[\x00-\x1f]", "\n", results[0].strip()).strip().lower()
-    named = [gold.lower() in text for gold in doc["outputs"]]
-    return {"ruler": float(any(named)) if doc["task"] in PART else sum(named) / len(named)}
+    matches = [gold.lower() in text for gold in doc["outputs"]]
+    return {"ruler": float(any(matches)) if doc["task"] in PART else sum(matches) / len(matches)}
