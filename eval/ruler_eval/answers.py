@@ -102,7 +102,7 @@ def why_unanswered(
 def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
     """Return the record of each row that counts, with an error if it is no answer.
 
-    The first answer of the run's model to the question asked last counts; without one, the last
+    The first answer of the run's model to the row's latest question counts; without one, the last
     record. The run's model is the one that answered most rows, however often; of several the first.
     A record that names none is of any model.
 
@@ -116,7 +116,7 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
         if reason is None:
             firsts = answers.setdefault(answer.key, {})
             if len({one.question_digest for one in (*firsts.values(), answer)} - {None}) > 1:
-                firsts.clear()  # the row was asked again, because those are to another question
+                firsts.clear()  # they are to an older question of the row
             firsts.setdefault(answer.model, answer)
         if answer.key not in answers:
             settled[answer.key] = replace(answer, text=None, error=reason)
@@ -166,7 +166,7 @@ class Validity:
     most_common: int = 0  # answers that have the most frequent text
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
-    partial: bool = False  # whether the user accepted that rows have no answer
+    partial: bool = False  # whether the user allowed rows without an answer
 
     @property
     def line(self) -> str:
@@ -183,7 +183,7 @@ class Validity:
         """Why the score must not be used; `score` then exits with 1."""
         n, missing = self.answered, self.rows - self.answered
         shares = ", ".join(f"{quote(name)} {number:,}" for name, number in self.models.items())
-        found = {
+        reasons = {
             f"{counted(missing, 'row')} of {self.rows:,} unanswered": missing and not self.partial,
             f"{len(self.models)} models answered: {shares}": len(self.models) > 1,
             f"reasoning is in the scored text of {counted(self.reasoning, 'answer')}; "
@@ -192,20 +192,20 @@ class Validity:
             "every answer is cut off": n and self.cut_off == n,
             "every answer is the same text": n > 1 and self.most_common == n,
         }
-        return tuple(text for text, holds in found.items() if holds)
+        return tuple(text for text, holds in reasons.items() if holds)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful, beside the errors."""
         one_text = self.most_common if self.most_common > 1 else 0
-        found = {
+        shares = {
             "empty": (self.empty, EMPTY),
             "cut off": (self.cut_off, CUT_OFF),
             "the same text": (one_text, ONE_TEXT),
         }
         doubtful = [
             f"{number / self.answered:.0%} of the answers are {what}"
-            for what, (number, limit) in found.items()
+            for what, (number, limit) in shares.items()
             if 0 < number < self.answered and number >= limit * self.answered
         ]
         versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"

@@ -195,8 +195,8 @@ def run(
     from ruler_eval.sharding import Shard
 
     config = EvalConfig.of({**arguments, "options": parse_options(options) | engine_options})
-    part, asks = Shard(*parse_shard(shard)), (until_decided, baseline) != (None, None)
-    question = parse_question(until_decided or "", baseline) if asks else None
+    part, has_question = Shard(*parse_shard(shard)), (until_decided, baseline) != (None, None)
+    question = parse_question(until_decided or "", baseline) if has_question else None
     if question and (part.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
         one = "one process and one answer to each row"
         msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
@@ -244,7 +244,7 @@ def repeat(
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
 ) -> Repeat:
-    """Generate some rows of a run again in other company, to see how much it differs from itself.
+    """Generate some rows of a run again in other batches, to see how much it differs from itself.
 
     The rows come alone and in another order; options may change more. The answers lie beside the
     journal in repeat-*.json; `compare` and `gate` add the difference to their intervals.

@@ -64,11 +64,11 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
                     process.wait(GRACE)
                 except subprocess.TimeoutExpired:
                     process.kill()
-    ended = {part: process.returncode for part, process in processes.items() if process.returncode}
-    if ended:
-        errors = (f"shard {part}: {_last_error(folder.file(LOG, part), ended[part])}"
-                  for part in ended)  # fmt: skip
-        what = f"{len(ended)} of {groups} shards failed"
+    exits = {part: process.returncode for part, process in processes.items() if process.returncode}
+    if exits:
+        errors = (f"shard {part}: {_last_error(folder.file(LOG, part), code)}"
+                  for part, code in exits.items())  # fmt: skip
+        what = f"{len(exits)} of {groups} shards failed"
         raise RulerError(what, f"{'; '.join(errors)}; run it again to resume")
 
 

@@ -152,19 +152,19 @@ class Decision:
         )
 
     def rows(
-        self, found: Mapping[Key, Answer], held: int | None
+        self, answers: Mapping[Key, Answer], held: int | None
     ) -> Iterator[tuple[str, Row] | None]:
         """Yield rows to send, with their config; None while `held` rounds of them are unanswered.
 
         Args:
-            found: the rows that are answered, which count without being generated again.
+            answers: the rows that are answered, which count without being generated again.
             held: see `HELD`; None for an engine that holds few rows anyway.
         """
         for one in self.lengths:
             for number, place, row in self._in_order(one):
                 config = f"{one.tasks[place]}_{one.length}"
                 key = (config, row.index, 0)
-                answer = found.get(key)
+                answer = answers.get(key)
                 while held and answer is None and len(self._sent) >= held * len(one.tasks):
                     yield None
                 if self.is_over or one.is_over:
@@ -203,8 +203,8 @@ class Decision:
                 with closing(self._data.read(config)) as rows:
                     for row in rows if rounds else ():
                         if row.index in rounds:
-                            found = self._bounds(answers[config, row.index, 0], row)
-                            one.scores[:, rounds[row.index], place] = found
+                            bounds = self._bounds(answers[config, row.index, 0], row)
+                            one.scores[:, rounds[row.index], place] = bounds
             one.decide(self.question)
 
     def _bounds(self, answer: Answer, row: Row) -> tuple[float, float]:
@@ -227,7 +227,7 @@ class Decision:
         return (score_answer(row, task, answer, opened=opened)[1],) * 2
 
     def to_record(self) -> dict[str, object]:
-        """Return what was found as JSON values."""
+        """Return the decision as JSON values."""
         kind, baseline = self.question.kind, self.question.baseline
         scale, shift = (200, -100) if kind == "not-worse" else (100, 0)
         of_each = ", of each length" if kind == "within" else ""
@@ -266,14 +266,14 @@ class Decision:
                 for one in self.lengths
                 if one.is_decided
             )
-            found = f"mean within ± {points:g} at {done or 'no length yet'}"
+            finding = f"mean within ± {points:g} at {done or 'no length yet'}"
         elif kind == "not-worse":
-            found = (
+            finding = (
                 "cannot tell whether it is worse than" if unsure else "not worse at any length than"
             )
-            found = f"worse at {below[0]:,} tokens than" if below else found
+            finding = f"worse at {below[0]:,} tokens than" if below else finding
             base = self.question.baseline.name if self.question.baseline else ""
-            found = f"{found} {quote(base)} by {points:g} points"
+            finding = f"{finding} {quote(base)} by {points:g} points"
         else:
             longest = max(above, default=0)
             lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
@@ -281,8 +281,8 @@ class Decision:
             tasks = {task for one in self.lengths for task in one.tasks}
             what = "" if tasks == {*TASKS} else f" of the mean of these {len(tasks)} tasks"
             end = f"{longest:,}" if longest else "none"
-            found = f"effective length{what} at {points:g}: {end}{but}"
-        return f"{found}, after {used:,} of {every:,} rows"
+            finding = f"effective length{what} at {points:g}: {end}{but}"
+        return f"{finding}, after {used:,} of {every:,} rows"
 
 
 def decided(
@@ -290,7 +290,7 @@ def decided(
 ) -> dict[str, Any] | None:
     """Return what the answers of a run decide, of the question that it was last started with.
 
-    None without a question, and once all rows are answered: then their scores tell.
+    None without a question, and once all rows are answered: then their scores decide.
     """
     run = RunFolder(folder)
     start = next((one for one in reversed([*run.starts()]) if "until_decided" in one), None)
@@ -299,14 +299,14 @@ def decided(
     info, answers = read_info(folder), run.answers()
     if sum(one.error is None for one in answers.values()) >= sum(info.data.rows.values()):
         return None
-    asked = str(start["until_decided"])
+    text = str(start["until_decided"])
     try:
-        question = parse_question(asked, str(start["baseline"]) if "baseline" in start else None)
+        question = parse_question(text, str(start["baseline"]) if "baseline" in start else None)
         decision = Decision(question, rows_of(folder, info), info)
         decision.replay(answers)
     except (RulerError, OSError) as error:
-        answer = f"{quote(asked)}: what the answers decide cannot be told ({error})"
-        return {"question": asked, "decided": False, "answer": answer, "guarantee": ""}
+        answer = f"{quote(text)}: the answers cannot be evaluated ({error})"
+        return {"question": text, "decided": False, "answer": answer, "guarantee": ""}
     return decision.to_record()
 
 
@@ -324,7 +324,7 @@ def _baseline(folder: Path, info: RunInfo) -> dict[tuple[str, str], Answer]:
     known = {one.config: base.data.rows.get(one.config, 0) for one in answers}
     if lacking := [name for name, rows in info.data.rows.items() if known.get(name, 0) < rows]:
         more = f" and {counted(len(lacking) - 1, 'more config')}" * (len(lacking) > 1)
-        why.append(f"it lacks rows of {lacking[0]}{more}; carry it on, or ask fewer (--rows)")
+        why.append(f"it lacks rows of {lacking[0]}{more}; resume it, or run fewer (--rows)")
     if not all(one.question_digest for one in answers):
         why.append("its answers record no questions; run it again")
     if why:

@@ -140,8 +140,8 @@ class Shape:
         """
         flops = 2.0 * self.head
         for layer in self.layers:
-            seen = min(tokens, layer.window or tokens)
-            flops += 2.0 * layer.active * tokens + 4.0 * layer.width * seen * (tokens - seen / 2)
+            span = min(tokens, layer.window or tokens)
+            flops += 2.0 * layer.active * tokens + 4.0 * layer.width * span * (tokens - span / 2)
         return flops
 
 
@@ -390,15 +390,15 @@ def estimate(
         read += samples * answer * (shape.weight_bytes / together + own)
 
     def hours(speed: Speed, prefills: int) -> list[float]:
-        kept = speed.parallel ** log2(gpus)
+        efficiency = speed.parallel ** log2(gpus)
         seconds = (
-            flops / gpu.flops / speed.prefill / kept * prefills,
-            read / gpu.bandwidth / speed.decoding / kept,
+            flops / gpu.flops / speed.prefill / efficiency * prefills,
+            read / gpu.bandwidth / speed.decoding / efficiency,
             gpus * (speed.start + shape.weight_bytes / speed.loading),
         )
         return [each / 3600 for each in (*seconds, sum(seconds))]
 
     ranges = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
     names = ("prefill_hours", "decoding_hours", "loading_hours", "gpu_hours")
-    found: Any = dict(zip(names, ranges, strict=True))
-    return replace(cost, fits=True, **found)
+    hours_by_name: Any = dict(zip(names, ranges, strict=True))
+    return replace(cost, fits=True, **hours_by_name)

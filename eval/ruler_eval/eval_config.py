@@ -41,11 +41,11 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
     if ":" not in text:
         return int(text)
     pairs = [pair.strip().split(":") for pair in text.split(",")]
-    found = {parse_length(length, "rows"): int(count) for length, count in pairs}
-    if len(found) < len(pairs):
+    counts = {parse_length(length, "rows"): int(count) for length, count in pairs}
+    if len(counts) < len(pairs):
         msg = f"rows {quote(text)}: names a length twice"
         raise UsageError(msg)
-    return found
+    return counts
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
@@ -87,8 +87,8 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()) or name in options:
-            wrong = "given twice" if name in options else "write NAME=VALUE"
-            raise UsageError(f"--option {quote(text)}", wrong)  # noqa: EM102
+            reason = "given twice" if name in options else "write NAME=VALUE"
+            raise UsageError(f"--option {quote(text)}", reason)  # noqa: EM102
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
@@ -129,15 +129,15 @@ class EvalConfig:
         Raises:
             UsageError: a value is not one of its option, or two options contradict each other.
         """
-        given = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
+        values = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
         for name, parse in (
             ("configs", parse_names),
             ("tasks", parse_names),
             ("lengths", parse_lengths),
         ):
-            given[name] = parse(given.get(name), f"--{name}")
+            values[name] = parse(values.get(name), f"--{name}")
         try:
-            return cls(**given)
+            return cls(**values)
         except ValidationError as error:
             first = error.errors()[0]
             option = f"{first['loc'][0]} {quote(str(first['input']))}"
@@ -149,7 +149,7 @@ class EvalConfig:
             object.__setattr__(self, "engine", "python" if self.generate else "openai")
         python, greedy = self.engine == "python", not self.temperature
         repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
-        wrong = {
+        conflicts = {
             f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None and greedy,
             "temperature: engine python samples by itself; give its function an --option": python
             and self.temperature is not None,
@@ -163,7 +163,7 @@ class EvalConfig:
                 self.base_url is not None and self.engine != "openai"
             ),
         }
-        for message, holds in wrong.items():
+        for message, holds in conflicts.items():
             if holds:
                 raise UsageError(message)
 
@@ -176,10 +176,10 @@ class EvalConfig:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """What requests ask for; at least one token, as an immediate end is no answer."""
+        """Sampling options of requests; at least one token, as an immediate end is no answer."""
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        drawn = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
-        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **drawn}
+        random = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
+        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **random}
 
     @cached_property
     def prompts(self) -> PromptFormat:

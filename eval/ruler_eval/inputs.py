@@ -61,21 +61,21 @@ class Inputs:
 
     def length_errors(self, row: Row, ids: Sequence[int], window: int | None) -> dict[str, str]:
         """Return what is wrong with the length of a row's prompt, and what to do; by name."""
-        prompts, found = self.prompts, dict[str, str]()
+        prompts, errors = self.prompts, dict[str, str]()
         length, need = len(ids) + row.max_new_tokens, len(ids) + self.room(row)
         exact = prompts.protocol.name == "completion" and not prompts.no_context
         if exact and self.counts_alike and length != row.length:
-            wrong = f"prompt and answer are {length} tokens, the data says {row.length}"
-            found["length"] = f"{wrong}, counted with the same tokenizer; verify the data"
+            lengths = f"prompt and answer are {length} tokens, the data says {row.length}"
+            errors["length"] = f"{lengths}, counted with the same tokenizer; verify the data"
         if window is not None and need > window:
-            wrong = f"prompt and answer need {need} tokens, the model's window is {window}"
+            lengths = f"prompt and answer need {need} tokens, the model's window is {window}"
             remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
             if prompts.protocol.name == "thinking":
                 room = "take rows with room for reasoning: the sibling of the data named …-r16k"
                 build = f"`ruler-data build --reserve {prompts.extra_tokens}`"
                 remedy = f"{room}, or {build}; or {remedy}"
-            found["window"] = f"{wrong}; {remedy} (docs/eval.md)"
-        return found
+            errors["window"] = f"{lengths}; {remedy} (docs/eval.md)"
+        return errors
 
     def longest_requests(self) -> dict[str, int]:
         """Return an upper bound for each config on the tokens of a prompt with its answer.
@@ -124,12 +124,12 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if not config.model and config.engine != "python":
         msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
         raise UsageError(msg)
-    chosen = config.configs, config.rows, config.tasks, config.lengths
+    selection = config.configs, config.rows, config.tasks, config.lengths
     where, index = str(config.data), None
     if config.revision is None and not Path(where).is_dir() and is_repo(where):
         index = _read_index(where)
     else:
-        data = open_dataset(where, config.revision).choose(*chosen)
+        data = open_dataset(where, config.revision).choose(*selection)
     model = open_model(config)
     tokenizer = load_tokenizer(str(config.tokenizer)) if config.tokenizer is not None else None
     if tokenizer is None and (model.folder is not None or config.engine == "openai"):
@@ -140,9 +140,9 @@ def open_inputs(config: EvalConfig) -> Inputs:
                 raise
     if index is not None:
         release = release_for(index, config, model, tokenizer)
-        named = f"{release.repo} {release.tag}, commit {release.commit}"
-        warn(f"{where}: rows for the tokenizer of {model.name}: {named}")
-        data = open_dataset(release.repo, release.commit).choose(*chosen)
+        label = f"{release.repo} {release.tag}, commit {release.commit}"
+        warn(f"{where}: rows for the tokenizer of {model.name}: {label}")
+        data = open_dataset(release.repo, release.commit).choose(*selection)
     data.fetch()
     if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
         tokenizer = load_tokenizer(spec)
@@ -175,14 +175,14 @@ def release_for(
     index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
 ) -> Sibling:
     """Return the release with the rows for a model; in `thinking`, with room if there is one."""
-    room, found = config.prompts.extra_tokens if config.protocol == "thinking" else 0, None
+    room, release = config.prompts.extra_tokens if config.protocol == "thinking" else 0, None
     for reserve in (room, 0):
         by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
-        found = found or by_tokenizer or index.of_model(model.source, reserve)
-    if found is None:
+        release = release or by_tokenizer or index.of_model(model.source, reserve)
+    if release is None:
         known = ", ".join(one.tokenizer for one in index.siblings)
         build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
         missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
         raise UsageError(str(config.data), f"{missing}; {remedy}another tokenizer")
-    return found
+    return release

@@ -37,10 +37,10 @@ def soft_match(answer: str, output: str) -> float:
     """
     from rapidfuzz.distance import Levenshtein
 
-    text, wanted = answer.lower(), output.lower()
-    if wanted in text:
+    text, gold = answer.lower(), output.lower()
+    if gold in text:
         return 1.0
-    words = wanted.split()
+    words = gold.split()
     # 1 - e / n and not (n - e) / n, which can differ in the last bit.
     return max(0.0, 1 - Levenshtein.distance(text.split(), words) / len(words)) if words else 0.0
 
@@ -83,11 +83,11 @@ def chosen_letter(answer: str) -> str | None:
     ('C', 'B', None)
     """
     final = _FINAL.findall(answer)
-    given = ((final[-1].strip() if final else "") or _boxed(answer)).translate(_LATIN).strip()
-    if len(given) == 1:
-        return given.upper()
-    found: list[str] = _CAPITAL.findall(given) or _LABELLED.findall(answer)
-    return found[-1].upper() if found else None
+    choice = ((final[-1].strip() if final else "") or _boxed(answer)).translate(_LATIN).strip()
+    if len(choice) == 1:
+        return choice.upper()
+    letters: list[str] = _CAPITAL.findall(choice) or _LABELLED.findall(answer)
+    return letters[-1].upper() if letters else None
 
 
 def _boxed(text: str) -> str:

@@ -106,10 +106,10 @@ def open_model(config: EvalConfig) -> Model:
         model = Model(_public(name or spec), spec, commit, folder, _config(folder))
     overrides, limit = options.get("hf_overrides", {}), options.get("max_model_len")
     if not isinstance(overrides, dict):
-        given = f"--option hf_overrides={quote(str(overrides))}"
-        raise UsageError(given, "is not a JSON object")
-    changed = overridden(model.config, overrides)
-    return replace(model, config=changed, limit=limit if isinstance(limit, int) else None)
+        option = f"--option hf_overrides={quote(str(overrides))}"
+        raise UsageError(option, "is not a JSON object")
+    edited = with_overrides(model.config, overrides)
+    return replace(model, config=edited, limit=limit if isinstance(limit, int) else None)
 
 
 def identify(folder: Path) -> str | None:
@@ -210,34 +210,34 @@ def window(config: Config) -> int | None:
     if not isinstance(reach, int):
         return None
     counted = _COUNTED | ({"linear"} if "gemma3" in str(text.get("model_type")) else set())
-    found = []
+    windows = []
     try:
         for rope in _ropes(text):
             kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
             if "yarn" in kind:
                 original = rope.get("original_max_position_embeddings", reach)
-                found.append(max(reach, int(original * factor)))
+                windows.append(max(reach, int(original * factor)))
             else:
-                found.append(reach if kind in counted else int(reach * factor))
+                windows.append(reach if kind in counted else int(reach * factor))
     except (TypeError, ValueError, OverflowError):  # not the numbers that engines take
         return None
-    return max(found, default=reach)
+    return max(windows, default=reach)
 
 
 def trained_window(config: Config) -> int | None:
-    """Return the tokens that a model was trained on before its positions were stretched.
+    """Return the tokens that a model was trained on before RoPE scaling extended them.
 
     None where its config does not say.
 
     >>> trained_window({"rope_scaling": {"original_max_position_embeddings": 8192}})
     8192
     """
-    found = [rope.get("original_max_position_embeddings") for rope in _ropes(text_part(config))]
-    known = [number for number in found if isinstance(number, int)]
+    windows = [rope.get("original_max_position_embeddings") for rope in _ropes(text_part(config))]
+    known = [number for number in windows if isinstance(number, int)]
     return max(known, default=None)
 
 
-def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def with_overrides(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides applied as engines apply them.
 
     Raises:
@@ -251,11 +251,11 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         own = f"add rope_theta (the model's own is {theta})"
         option, why = "--option hf_overrides", "replaces all of the model's rope_parameters"
         raise UsageError(option, f"{own}: hf_overrides {why}")
-    merged = {_TEXT: {**text, **_named(inner)}} if inner else {}
-    return {**config, **_named(overrides), **merged}
+    text_overrides = {_TEXT: {**text, **_as_rope_parameters(inner)}} if inner else {}
+    return {**config, **_as_rope_parameters(overrides), **text_overrides}
 
 
-def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def with_yarn_window(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return overrides with the window that YaRN gives.
 
     vLLM 0.32 takes `max_position_embeddings` as the limit, even where YaRN reaches further.
@@ -269,12 +269,12 @@ def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {**overrides, _TEXT: {**longer, **overrides.get(_TEXT, {})}}
 
 
-def _named(part: Config) -> dict[str, Any]:
+def _as_rope_parameters(part: Config) -> dict[str, Any]:
     """Return a config's values with RoPE's parameters under their current name."""
-    named = dict(part)
-    if "rope_scaling" in named:
-        named["rope_parameters"] = named.pop("rope_scaling")
-    return named
+    renamed = dict(part)
+    if "rope_scaling" in renamed:
+        renamed["rope_parameters"] = renamed.pop("rope_scaling")
+    return renamed
 
 
 def _kind(rope: Config) -> str:

@@ -18,7 +18,7 @@ from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import text_part
 
 #: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
-#: and tokens that it is asked for.
+#: and tokens that it is to return.
 PATIENCE, ANSWER_TOKENS = 10, 4
 
 
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What an examination found."""
+    """Findings of an examination."""
 
     findings: list[Finding]
     rows: int  # examined
@@ -72,8 +72,8 @@ class Diagnosis:
         }
 
     def __str__(self) -> str:
-        found = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
-        last = f"{counted(self.rows, 'row')} examined: {found}"
+        counts = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
+        last = f"{counted(self.rows, 'row')} examined: {counts}"
         return "\n".join([*map(str, self.findings), *self._costs(), last])
 
     def _costs(self) -> Iterator[str]:
@@ -169,8 +169,8 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
             "--tokenizer`), or name it with --tokenizer if you want these rows all the same",
         )
-    templated = inputs.prompts.protocol.variables is not None and tokenizer.has_template
-    if templated and not tokenizer.opens_turn:
+    has_switch = inputs.prompts.protocol.variables is not None and tokenizer.has_template
+    if has_switch and not tokenizer.opens_turn:
         message = "it has no generation prompt: the model would continue as the user"
         remedy = "use a template that supports add_generation_prompt"
         yield Finding("error", "template", f"{message}; {remedy}")
@@ -240,8 +240,8 @@ def _examine_rows(
             examined += 1
             for fault, excess, message in _faults(inputs, row):
                 rows[fault][config] += 1
-                found = excess, f"{config}/{row.index}", message
-                worst[fault] = max(worst.get(fault, found), found)
+                fault_of_row = excess, f"{config}/{row.index}", message
+                worst[fault] = max(worst.get(fault, fault_of_row), fault_of_row)
         progress(config, count)
     findings = []
     for fault, (_, name, message) in worst.items():
@@ -254,26 +254,26 @@ def _examine_rows(
 
 
 def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
-    """Yield the faults of a row: name, excess (the row with most is shown), message."""
+    """Yield the faults of a row: name, excess (the row with the largest is reported), message."""
     tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
     for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
-        wrong = abs(len(ids) + row.max_new_tokens - row.length)
-        yield fault, wrong if fault == "length" else len(ids) + room, message
+        excess = abs(len(ids) + row.max_new_tokens - row.length)
+        yield fault, excess if fault == "length" else len(ids) + room, message
     task = inputs.data.manifest.table.get(row.task)
     if task is not None and task.metric == "part":
         return  # a qa answer may be implied by the documents
     text = tokenizer.decode(ids).lower()
-    lost = [output for output in row.outputs if output.lower() not in text]
-    if lost and not inputs.prompts.no_context:
-        message = f"gold answer {lost[0]!r} is not in the prompt as sent; verify the data"
+    missing = [output for output in row.outputs if output.lower() not in text]
+    if missing and not inputs.prompts.no_context:
+        message = f"gold answer {missing[0]!r} is not in the prompt as sent; verify the data"
         yield "gold", 0, message
     lines = (f"\n{number}. {output}" for number, output in enumerate(row.outputs, 1))
-    listed = tokenizer.count(["".join(lines)])[0]
-    if listed > room and len(row.outputs) > 1:
+    tokens = tokenizer.count(["".join(lines)])[0]
+    if tokens > room and len(row.outputs) > 1:
         message = (
-            f"gold answers as a numbered list take up to {listed} tokens, the protocol gives "
+            f"gold answers as a numbered list take up to {tokens} tokens, the protocol gives "
             f"{room}: a model that numbers its answers is cut off; --extra-tokens "
-            f"{listed - room + 8} avoids this, but the results are not comparable with the default "
+            f"{tokens - room + 8} avoids this, but the results are not comparable with the default "
             "budget"
         )
-        yield "room", listed - room, message
+        yield "room", tokens - room, message

@@ -55,10 +55,10 @@ class PromptFormat:
 
     def parts(self, row: Row) -> tuple[str, str]:
         """Return the user's turn, and the text that opens the answer."""
-        row = self.shown(row)
+        row = self.prompt_row(row)
         return row.context + row.question, row.answer_prefix
 
-    def shown(self, row: Row) -> Row:
+    def prompt_row(self, row: Row) -> Row:
         """Return a row without the parts that its prompt leaves out."""
         row = replace(row, context="", evidence=()) if self.no_context else row
         return row if self.protocol.prefix else replace(row, answer_prefix="")
@@ -91,7 +91,7 @@ class PromptFormat:
         if self.protocol.variables is None or self.protocol.name == "thinking":
             return
         if reasoning.opens(tokenizer.render("{content}", "", self.protocol.variables)):
-            opened = (
+            reason = (
                 f"the chat template of {name} opens a block of reasoning, which would be scored"
             )
-            raise UsageError(option, f"{opened}; use --protocol thinking")
+            raise UsageError(option, f"{reason}; use --protocol thinking")

@@ -1,4 +1,4 @@
-"""The noise floor of a run: some rows generated again in other company, and what changed.
+"""The noise floor of a run: some rows generated again in other batches, and what changed.
 
 Engines compute a row together with others, so its last bits depend on the batch, on the order, on
 what a prefix cache holds and on the number of GPUs; now and then another token wins. A difference
@@ -172,41 +172,42 @@ def repeat(
     arguments, changes = dict(start["arguments"]), parse_options(options)
     for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
         arguments[name] = arguments.get(name) or None
-    given = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
-    arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **given}
+    parallel = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
+    arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **parallel}
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
-    asked = _asked(job.info, job.config.options), _asked(info, job.config.options)
-    if asked[0] != asked[1]:
+    ids = _identity(job.info, job.config.options), _identity(info, job.config.options)
+    if ids[0] != ids[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")
-    drawn = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
-    chosen = sorted(requests(job, drawn), key=lambda one: _hash(one.key))
+    keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
+    order = sorted(requests(job, keys), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
         job.engine.open()
     again = dict[Key, Answer]()
-    for one in map(job.reasoning_apart, job.engine.generate(iter(chosen))):
+    for one in map(job.reasoning_apart, job.engine.generate(iter(order))):
         models = before[one.key].model, one.model
         if one.error is None and None not in models and len({*models}) > 1:
             was, now = map(quote, map(str, models))
             one = replace(one, error=f"answered by {now}, the run's model is {was}")
         again[one.key] = one
-    if failed := next((one.error for one in again.values() if one.error is not None), None):
-        warn(f"not answered again, e.g.: {failed}")
+    if failure := next((one.error for one in again.values() if one.error is not None), None):
+        warn(f"not answered again, e.g.: {failure}")
     pairs = [
         _pair(job, info, request.row, before[request.key], again[request.key])
-        for request in chosen
+        for request in order
         if request.key in again and again[request.key].error is None
     ]
-    found = Repeat(tuple(pairs), len(chosen) - len(pairs), tuple(sorted({*given, *changes})))
-    record = {**found.to_record(), "answers": [asdict(one) for one in again.values()]}
+    differs = tuple(sorted({*parallel, *changes}))
+    result = Repeat(tuple(pairs), len(order) - len(pairs), differs)
+    record = {**result.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
-    return found
+    return result
 
 
-def _asked(run: RunInfo, options: Mapping[str, Any]) -> tuple[object, ...]:
+def _identity(run: RunInfo, options: Mapping[str, Any]) -> tuple[object, ...]:
     """Return rows, model and function, with its arguments besides the options."""
-    given = run.engine_info.get("arguments", {})
+    recorded = run.engine_info.get("arguments", {})
     function = [run.engine_info.get(name) for name in ("function", "source")]
-    bound = {name: given[name] for name in given.keys() - options.keys()}
+    bound = {name: recorded[name] for name in recorded.keys() - options.keys()}
     return run.data.digests, run.model_revision, function, bound
 
 

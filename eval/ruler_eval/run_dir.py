@@ -1,7 +1,7 @@
 """The folder of a run: its description, the journals of its shards, and their locks.
 
 runs/x/run.json                 everything that decides on the answers, and its fingerprint
-runs/x/starts.jsonl             one line for each start: what may differ, and all options as given
+runs/x/starts.jsonl             one line for each start: what may differ, and all its options
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
                                 names end in the run's fingerprint
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
@@ -133,10 +133,10 @@ def read_info(folder: Path) -> RunInfo:
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
     except ValidationError as error:
         raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
-    noted = json.loads(body).get("fingerprint", run.fingerprint)
-    if noted != run.fingerprint:
-        edited = f"its fingerprint is {noted}, that of its content {run.fingerprint}"
-        raise RulerError(path, f"edited after it was written: {edited}")
+    recorded = json.loads(body).get("fingerprint", run.fingerprint)
+    if recorded != run.fingerprint:
+        difference = f"its fingerprint is {recorded}, that of its content {run.fingerprint}"
+        raise RulerError(path, f"edited after it was written: {difference}")
     return run
 
 
@@ -228,19 +228,19 @@ class RunFolder:
     def running(self) -> set[Shard]:
         """Return the shards that a process runs, on this machine or one that shares its locks.
 
-        A lock that cannot be opened, e.g. on a read-only disk, tells nothing.
+        A lock that cannot be opened, e.g. on a read-only disk, counts as free.
         """
-        found = set()
+        shards = set()
         for path in self.path.glob(LOCK.format("*")):
             if match := _LOCKED.fullmatch(path.name):
                 try:
                     with FileLock(path, timeout=0):
                         pass
                 except Timeout:
-                    found.add(Shard(int(match[1]), int(match[2])))
+                    shards.add(Shard(int(match[1]), int(match[2])))
                 except OSError:
                     continue
-        return found
+        return shards
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
@@ -258,10 +258,10 @@ class RunFolder:
 
     def rows_per_second(self) -> float | None:
         """Return the rows that running processes finish in a second; None if that is not known."""
-        begun = {start["shard"]: start for start in self.starts() if "shard" in start}
+        starts = {start["shard"]: start for start in self.starts() if "shard" in start}
         speeds = []
         for shard in self.running():
-            start = begun.get(str(shard), {})
+            start = starts.get(str(shard), {})
             name = journal.NAME.format(shard.name, start.get("journal"), "*")
             for path in self.path.glob(name):
                 at = datetime.fromisoformat(start["at"]).timestamp()
@@ -278,7 +278,7 @@ class RunFolder:
             torn: where to add a note of each line or file that is ignored.
         """
         info, notes = read_info(self.path), [] if torn is None else torn
-        own, strange, rows = list[Answer](), Counter[str](), info.data.rows
+        own, foreign, rows = list[Answer](), Counter[str](), info.data.rows
         for path in sorted(self.path.glob(ANSWER_FILES)):
             is_own = journal.run_of(path) in (None, info.short_fingerprint)
             for one in journal.read(path, notes):
@@ -286,9 +286,9 @@ class RunFolder:
                 if is_own and is_row:
                     own.append(one)
                 elif one.error is None:
-                    strange[path.name] += 1
+                    foreign[path.name] += 1
         of_others = (
-            f"{name}: {counted(n, 'answer')} of another run" for name, n in strange.items()
+            f"{name}: {counted(n, 'answer')} of another run" for name, n in foreign.items()
         )
         notes.extend(f"{note}; ignored" for note in of_others)
         return settle(own)

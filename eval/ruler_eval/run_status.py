@@ -48,7 +48,7 @@ class Run:
         samples: answers to each row.
         rows_per_second: of the processes that run now; None without any.
         failure: why the call that returned this did not answer all that it was to; None if it did.
-        decision: what `--until-decided` found; None without that option, while the run goes on, and
+        decision: result of `--until-decided`; None without that option, while the run goes on, and
             once all rows are answered.
     """
 
@@ -108,7 +108,7 @@ class Run:
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
         names = [field.name.replace("_", " ") for field in fields(ConfigSummary)]
-        return [names, *(list(map(_shown, asdict(config).values())) for config in self.configs)]
+        return [names, *(list(map(_cell, asdict(config).values())) for config in self.configs)]
 
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
@@ -136,12 +136,12 @@ class Run:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
-        decided = [] if self.decision is None else [str(self.decision["answer"])]
-        lines_below = (self.coverage, *failures, *decided)
+        decision = [] if self.decision is None else [str(self.decision["answer"])]
+        lines_below = (self.coverage, *failures, *decision)
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
-def _shown(value: str | float | None) -> str:
+def _cell(value: str | float | None) -> str:
     if value is None or isinstance(value, str):
         return value or "unknown"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"

@@ -125,36 +125,36 @@ def run_shard(
         folder.begin(job.info, shard)
         name = journal.unique()
         pending = _resume(job, folder, shard, name, question)
-        wanted: Iterator[Request | None] = requests(job, pending)
+        stream: Iterator[Request | None] = requests(job, pending)
         if decision is not None:
             known = folder.answers()
             for key in pending:
                 known.pop(key, None)
             rows = decision.rows(known, HELD if job.config.engine == "vllm" else None)
-            wanted = (each and job.request(*each) for each in rows)
+            stream = (each and job.request(*each) for each in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
         answers = journal.Journal(folder.path, shard.name, run, name)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
-        shown = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
-        with closing(answers), shown as advance:
-            for answer in _generate(job, wanted, folder.file(FAILURE, shard)):
+        context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
+        with closing(answers), context as advance:
+            for answer in _generate(job, stream, folder.file(FAILURE, shard)):
                 answers.add(answer)
                 advance(answer.config, 1)
                 if decision is not None:
                     decision.add(answer)
-    found = folder.answers()  # as `status` and `score` see them, whatever this process did
-    unanswered = _unanswered(job, shard, found)
-    failed = [found[key].error or "another question" for key in unanswered if key in found]
-    missing = len(unanswered) - len(failed)
+    records = folder.answers()  # as `status` and `score` see them, whatever this process did
+    unanswered = _unanswered(job, shard, records)
+    errors = [records[key].error or "another question" for key in unanswered if key in records]
+    missing = len(unanswered) - len(errors)
     if question and missing:
         decision = Decision(question, job.data, job.info)
-        decision.replay(found)
+        decision.replay(records)
         missing = 0 if decision.is_over else missing
-    if not failed and not missing:
+    if not errors and not missing:
         return None
-    reason = f" ({failed[0]})" if failed else ""
+    reason = f" ({errors[0]})" if errors else ""
     return (
-        f"{folder.path}: shard {shard}: {counted(len(failed), 'row')} could not be answered{reason}"
+        f"{folder.path}: shard {shard}: {counted(len(errors), 'row')} could not be answered{reason}"
         f", {missing} were not run; run the command again to run only these rows"
     )
 
@@ -164,12 +164,12 @@ def _resume(
 ) -> list[Key]:
     """Record the start, with the name of its journal; return the rows of a shard without answer."""
     torn: list[str] = []
-    found = folder.answers(torn)
-    pending = _unanswered(job, shard, found)
+    records = folder.answers(torn)
+    pending = _unanswered(job, shard, records)
     for note in torn[:3]:
         warn(note)
-    if failed := sum(key in found for key in pending):
-        warn(f"retrying {counted(failed, 'row')} that failed before")
+    if failures := sum(key in records for key in pending):
+        warn(f"retrying {counted(failures, 'row')} that failed before")
     folder.file(FAILURE, shard).unlink(missing_ok=True)
     model = job.model
     start = {
@@ -188,13 +188,13 @@ def _resume(
     return pending
 
 
-def _unanswered(job: RunJob, shard: Shard, found: Mapping[Key, Answer]) -> list[Key]:
+def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> list[Key]:
     """Return the rows of a shard that have no answer, or one to another question."""
-    asked = {config: job.data.questions(config) for config in {config for config, *_ in found}}
+    digests = {config: job.data.questions(config) for config in {config for config, *_ in records}}
     answered = {
         key
-        for key, each in found.items()
-        if each.error is None and each.question_digest in (None, asked[each.config][each.index])
+        for key, each in records.items()
+        if each.error is None and each.question_digest in (None, digests[each.config][each.index])
     }
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     return [key for key in share if key not in answered]
@@ -205,19 +205,19 @@ def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
 
     The longest configs come first, so that no engine ends with one long row while it idles.
     """
-    wanted: dict[str, dict[int, list[int]]] = {}
+    samples: dict[str, dict[int, list[int]]] = {}
     for config, index, sample in sorted(pending, key=lambda key: -parse_config(key[0])[1]):
-        wanted.setdefault(config, {}).setdefault(index, []).append(sample)
-    for config, rows in wanted.items():
+        samples.setdefault(config, {}).setdefault(index, []).append(sample)
+    for config, rows in samples.items():
         for row in job.data.read_alike(config, rows):
             request = job.request(config, row)
             for sample in rows[row.index]:
                 yield replace(request, sample=sample)
 
 
-def _generate(job: RunJob, wanted: Iterator[Request | None], failure: Path) -> Iterator[Answer]:
+def _generate(job: RunJob, stream: Iterator[Request | None], failure: Path) -> Iterator[Answer]:
     """Yield the engine's answers; an exception of it becomes one line, and a file."""
-    with closing(prefetch(wanted, AHEAD)) as ready:
+    with closing(prefetch(stream, AHEAD)) as ready:
         first = next(ready, None)
         if first is None:  # no model is loaded for nothing
             return

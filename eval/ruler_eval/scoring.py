@@ -220,14 +220,14 @@ def score_rows(
         tally: where the records are counted.
 
     Raises:
-        RulerError: an answer is to another question than its row asks.
+        RulerError: an answer is to another question than its row's.
     """
     task = data.manifest.table[parse_config(config)[0]]
     extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     for row, records in pairs:
         question = question_digest(row)
         if any(one and one.question_digest not in (None, question) for one in records):
-            msg = f"{config}/{row.index}: the answer is to another question than the row asks"
+            msg = f"{config}/{row.index}: the answer is to another question than the row's"
             raise RulerError(msg)
         budget = None if extra is None else row.max_new_tokens + extra
         texts = [tally.add(one, budget, cleaned=task.metric in CLEANED) for one in records]
@@ -245,20 +245,20 @@ def rows_of_run(
     """
     # A repo without a revision may be the one whose index led the run to another repo.
     is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
-    led = revision is None and run.data.repo and is_repo_name
+    is_redirected = revision is None and run.data.repo and is_repo_name
     starts = reversed([*RunFolder(folder).starts()])
     folders = (str(start["data"]) for start in starts if "data" in start)
     here = next((path for path in folders if Path(path, FILENAME).is_file()), None)
-    source = run.data.repo if led else data or run.data.repo or here
+    source = run.data.repo if is_redirected else data or run.data.repo or here
     commit = run.data.revision if source == run.data.repo else None
-    found = open_rows(source, revision or commit)
+    dataset = open_rows(source, revision or commit)
     for config, digest in run.data.digests.items():
-        info = found.manifest.configs.get(config)
+        info = dataset.manifest.configs.get(config)
         if info is None or info.digest != digest:
             there = info.digest if info else "no such config"
-            wrong = f"the run used rows {digest}, the data has {there}"
-            raise RulerError(config, f"{wrong}; give --data the dataset of the run")
-    return replace(found, rows=run.data.rows).fetch()
+            difference = f"the run used rows {digest}, the data has {there}"
+            raise RulerError(config, f"{difference}; give --data the dataset of the run")
+    return replace(dataset, rows=run.data.rows).fetch()
 
 
 def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
@@ -308,8 +308,8 @@ def _read_records(
             form = "a row is `id`, e.g. vt_4096/17, or `config` and `index`"
             raise RulerError(where, f"{quote(row)} is not a row of {data.source}; {form}")
         if not isinstance(text, str):
-            wrong = f"{quote(row)} needs a `text` (or `prediction`), found {text!r:.40}"
-            raise RulerError(where, wrong)
+            problem = f"{quote(row)} needs a `text` (or `prediction`), found {text!r:.40}"
+            raise RulerError(where, problem)
         answer = Answer(config, int(index), text)
         if answers.setdefault(answer.key, answer) is not answer:
             raise RulerError(where, f"{quote(row)} already has a prediction")

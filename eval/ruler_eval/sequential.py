@@ -116,11 +116,11 @@ def _lower(scores: Floats, rows: int, alpha: float) -> float:
     """
     if len(scores) == rows:
         return float(scores.mean())
-    rejected, kept = 0.0, float(scores.mean()) if len(scores) else 0.0
-    while kept - rejected > 1e-6:
-        middle = (rejected + kept) / 2
+    low, high = 0.0, float(scores.mean()) if len(scores) else 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
         if is_above(scores, middle, rows, alpha):
-            rejected = middle
+            low = middle
         else:
-            kept = middle
-    return rejected
+            high = middle
+    return low

@@ -27,7 +27,7 @@ from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.pairs import pairs_of
 from ruler_report.stats.scores import ScoreStack
 from ruler_report.stats.summary import CATEGORIES, RunScores, group_of
-from ruler_report.table import Shown
+from ruler_report.table import Printable
 
 #: Name of the view of all tasks, and of that of all lengths.
 ALL = "all"
@@ -66,7 +66,7 @@ class Entry:
 
 
 @dataclass(frozen=True, repr=False)
-class Board(Shown):
+class Board(Printable):
     """A leaderboard; it prints as its file and the number of runs.
 
     Attributes:
@@ -91,7 +91,7 @@ class Board(Shown):
     notes: tuple[str, ...]
     file: Path | None = None
 
-    def shown(self) -> list[str]:
+    def display_parts(self) -> list[str]:
         """Return the file and the number of runs."""
         return [f"{self.file}: {counted(len(self.entries), 'run')}"]
 
@@ -112,8 +112,8 @@ def derive_all(
     places = [*{folder_of(place): place for place in places}.values()]
     results = derive_named([_read(place) for place in places], names, data)
     every = [*places, *results[len(places) :]]
-    given = (one.run.model if isinstance(one, Results) else str(one) for one in every)
-    return results, [quote(visible(text)) for text in given]
+    labels = (one.run.model if isinstance(one, Results) else str(one) for one in every)
+    return results, [quote(visible(text)) for text in labels]
 
 
 def write(board: Board, folder: Path) -> Board:
@@ -146,18 +146,18 @@ def parse_weights(text: str) -> dict[int, float]:
     >>> parse_weights("4096=3,32k=1")
     {4096: 3.0, 32768: 1.0}
     """
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     for part in filter(None, text.split(",")):
         match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
         length = parse_length(match[1], "--weights") if match else 0
-        if not match or length in found:
+        if not match or length in weights:
             msg = f"--weights {quote(text)}: give each length once, e.g. 4096=3,32768=1"
             raise UsageError(msg)
-        found[length] = float(match[2])
-    if found and not sum(found.values()):
+        weights[length] = float(match[2])
+    if weights and not sum(weights.values()):
         msg = f"--weights {quote(text)}: all are 0; give one above 0"
         raise UsageError(msg)
-    return found
+    return weights
 
 
 def build(
@@ -200,14 +200,14 @@ def build(
         ranks = pairs_of(stack, names_of_tasks, column).ranks(unranked)
         means = stack.estimates((names_of_tasks,), column)
         lowest = stack.lowest(names_of_tasks, column)
-        for rank, mean, least, found in zip(ranks, means, lowest, scores, strict=True):
+        for rank, mean, least, cells in zip(ranks, means, lowest, scores, strict=True):
             if mean and least is not None:
                 value, low, high = (round(end, 4) for end in (mean.value, mean.low, mean.high))
                 cell = (value, low, high, *(rank or (0, 0)), round(least, 4))
-                found.setdefault(view, {})[key] = cell
+                cells.setdefault(view, {})[key] = cell
     labels = labels_of(results)
     tables = [RunScores(one) for one in results]
-    reached = [table.of_ruler(threshold) for table in tables]
+    effective = [table.of_ruler(threshold) for table in tables]
     entries = [
         Entry(
             model=label,
@@ -217,13 +217,13 @@ def build(
             asked=one.rows,
             effective=reach.length if reach else None,
             reach=reach.format_with_possible(table.lengths[-1]) if reach else "",
-            scores=found,
+            scores=cells,
             validity=one.validity_line,
             window=one.window[0],
             claimed=bool(one.claimed),
         )
-        for label, one, table, reach, found in zip(
-            labels, results, tables, reached, scores, strict=True
+        for label, one, table, reach, cells in zip(
+            labels, results, tables, effective, scores, strict=True
         )
     ]
     entries.sort(key=_order)

@@ -157,9 +157,9 @@ def report(
     base = None if baseline is None else derive_named([baseline], [], data)[0]
     folder = write.folder_to_write(out)
     medium: Medium = "paper" if form == "latex" else "page"
-    drawn = medium if pictures else None
-    made = build(derived, baseline=base, medium=drawn, force=force, claimed=claimed)
-    return write.report(made, derived, folder, form)
+    pictures_for = medium if pictures else None
+    content = build(derived, baseline=base, medium=pictures_for, force=force, claimed=claimed)
+    return write.report(content, derived, folder, form)
 
 
 @checked
@@ -266,14 +266,14 @@ def gate(
 
     try:
         known = None if baseline is None else derive(baseline, data)
-        chosen = parse_lengths(lengths)
+        only = parse_lengths(lengths)
         if plan:
-            return gate_plan.plan(margin, known, rows=rows, lengths=chosen, model=model, gpu=gpu)
+            return gate_plan.plan(margin, known, rows=rows, lengths=only, model=model, gpu=gpu)
         if new is None or known is None:
             msg = "give RUN and --baseline; or --plan, to plan a run"
             raise UsageError(msg)
         return stats.gate(
-            derive(new, data), known, margin=margin, rows=rows, lengths=chosen, claimed=claimed
+            derive(new, data), known, margin=margin, rows=rows, lengths=only, claimed=claimed
         )
     except RulerError as error:
         error.exit_code = UsageError.exit_code  # an exit status of 1 says that the run is worse

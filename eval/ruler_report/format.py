@@ -44,9 +44,9 @@ def visible(text: str, *, lines: bool = False) -> str:
     >>> visible("a\x1b[31m\u202eb")
     'a\\x1b[31m\\u202eb'
     """
-    shown = "\u200d\n" if lines else "\u200d"
+    keep = "\u200d\n" if lines else "\u200d"
     return "".join(
-        ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in shown else c for c in text
+        ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in keep else c for c in text
     )
 
 
@@ -95,8 +95,8 @@ def spreadsheet(text: str) -> str:
     >>> spreadsheet("=1+1"), spreadsheet("vt")
     ("'=1+1", 'vt')
     """
-    shown = visible(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    cell = visible(text)
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def format_number(value: float | None, digits: int = 2) -> str:

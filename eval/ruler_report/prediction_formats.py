@@ -83,8 +83,8 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
     if "predicted_answer" not in table or "answer" not in table:
         return
     task = table.get("task", pd.Series("", table.index))
-    counted = table.groupby(task).cumcount()
-    for record, name, number in zip(table.to_dict("records"), task, counted, strict=True):
+    places = table.groupby(task).cumcount()
+    for record, name, number in zip(table.to_dict("records"), task, places, strict=True):
         gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
         yield {
             **record,
@@ -285,7 +285,7 @@ def _at(record: Any, path: str, kind: type) -> Any:  # noqa: ANN401 - of that ki
     while isinstance(value, list) and value and kind is str:
         value = value[0] if not isinstance(value[0], Mapping) else value[0].get("text")
     if not isinstance(value, kind) or isinstance(value, bool):
-        found = "missing" if missing else type(value).__name__
-        msg = f"field {path}: {kind.__name__} expected, found {found}"
+        actual = "missing" if missing else type(value).__name__
+        msg = f"field {path}: {kind.__name__} expected, found {actual}"
         raise ValueError(msg)
     return value

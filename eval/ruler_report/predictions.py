@@ -109,7 +109,7 @@ def load(
         predictions, and the rows: those of the run, or of every config that the predictions touch.
 
     Raises:
-        UsageError: something is not there, or more must be said.
+        UsageError: something is not there, or an option is missing.
         RulerError: something is damaged, or the predictions are for other rows.
     """
     if protocol and protocol not in PROTOCOLS:
@@ -119,8 +119,8 @@ def load(
         if model or protocol:
             msg = "--model and --protocol are for predictions; a run has its own"
             raise UsageError(msg)
-        run, found = read_run(place)
-        return run, found, rows_of_run(place, run, data, revision)
+        run, records = read_run(place)
+        return run, records, rows_of_run(place, run, data, revision)
     if not place.exists():
         msg = f"{quote(str(place))}: no such run, file or folder"
         raise UsageError(msg)
@@ -140,9 +140,9 @@ def pair_rows(
         RulerError: the rows cannot be read, or a prediction has other gold answers than its row.
     """
     count = data.rows[config]
-    found = zip(*(predictions.of(config, count, n) for n in range(samples)), strict=True)
+    samples_of = zip(*(predictions.of(config, count, n) for n in range(samples)), strict=True)
     with closing(data.read(config)) as rows:
-        for row, several in zip(rows, found, strict=True):
+        for row, several in zip(rows, samples_of, strict=True):
             prediction = several[0]
             outputs = prediction.outputs if isinstance(prediction, ImportedPrediction) else None
             if outputs is not None and set(outputs) != set(row.outputs):

@@ -31,7 +31,7 @@ from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
 from ruler_report.results_file import FILENAME, Results, to_json
 from ruler_report.stats.summary import Summary, summarize, why_no_score
-from ruler_report.table import Shown
+from ruler_report.table import Printable
 
 #: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
@@ -63,23 +63,23 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     _, answers = read_run(run)
     results = derive(run, data)
     validity, is_scored = results.validity, (run / FILENAME).is_file()
-    accepted = is_scored and validity is not None and validity.partial
+    is_allowed = is_scored and validity is not None and validity.partial
     unanswered = [
         f"{name}/{row}"
         for name, config in results.configs.items()
         for row in sorted((*config.failed, *config.missing))
     ]
-    for wrong, why in (
+    for holds, why in (
         (results.claimed, f"{results.claimed}; give --data, the rows of the run"),
         (results.run.engine == "oracle", "its answers are the gold answers, of no model"),
         (
-            unanswered and not accepted,
+            unanswered and not is_allowed,
             f"{len(unanswered):,} of {results.rows:,} rows are unanswered, the first "
             f"{', '.join(unanswered[:3])}; resume the run, or accept it with `score --partial`",
         ),
         (validity and validity.errors, "; ".join(validity.errors if validity else ())),
     ):
-        if wrong:
+        if holds:
             msg = f"{quote(str(run))}: {why}"
             raise RulerError(msg)
     summary = summarize(results)
@@ -97,12 +97,12 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
 
 
 @dataclass(frozen=True, repr=False)
-class Publication(Shown):
+class Publication(Printable):
     """What was published, or would be; it prints as a line for each file or commit."""
 
     lines: tuple[str, ...]
 
-    def shown(self) -> tuple[str, ...]:
+    def display_parts(self) -> tuple[str, ...]:
         """Return the lines."""
         return self.lines
 
@@ -128,8 +128,8 @@ def push(
     if bundle.entries:
         entry = PushFile.of_bytes(bundle.entries_file, bundle.entries.encode())
         commit, sent = put_files(model_repo, [entry], "Scores on RULER", kind="model")
-        done = "sent" if sent else "unchanged"
-        yield f"{model_repo}: {bundle.entries_file} {done}, commit {commit}"
+        state = "sent" if sent else "unchanged"
+        yield f"{model_repo}: {bundle.entries_file} {state}, commit {commit}"
 
 
 def _leaderboards(results: Results) -> tuple[list[str], set[str]]:
@@ -150,8 +150,8 @@ def _leaderboards(results: Results) -> tuple[list[str], set[str]]:
             raise RulerError(msg)
     if EVAL not in release.manifest.files:  # the Hub refused it
         return list(configs), set()
-    registered = yaml.safe_load((release.fetch((), [EVAL]) / EVAL).read_text(encoding="utf-8"))
-    return list(configs), {task["id"] for task in registered["tasks"]}
+    evaluation = yaml.safe_load((release.fetch((), [EVAL]) / EVAL).read_text(encoding="utf-8"))
+    return list(configs), {task["id"] for task in evaluation["tasks"]}
 
 
 SCHEMA = pa.schema(
@@ -223,12 +223,12 @@ def entries(
     if {parse_config(name)[1] for name in configs} == {*summary.overall} and summary.averages:
         values = {f"ruler_{kind}": summary.averages["avg"], **values}
     values = {board: figure for board, figure in values.items() if board in boards}
-    wrong = (
+    obstacles = (
         data.repo is None and "its rows are of a folder, and a leaderboard needs a Hub repo",
         why_no_score(results, summary),
         not values and f"{EVAL} of {data.repo} has no leaderboard for {kind}",
     )
-    for why in filter(None, wrong):
+    for why in filter(None, obstacles):
         msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
         raise RulerError(msg)
     version = run.engine_info.get("version")

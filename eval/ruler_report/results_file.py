@@ -148,8 +148,8 @@ class ConfigResult:
 
     def scores_of(self, name: ScoreName) -> tuple[float | None, ...]:
         """Return a score of each row; None for unscored rows, and where the file lacks it."""
-        found: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
-        return found or (None,) * self.rows
+        scores: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
+        return scores or (None,) * self.rows
 
     @property
     def scored(self) -> int:
@@ -253,8 +253,8 @@ class Results:
         return self.validity.line
 
     def __repr__(self) -> str:
-        done = f"{self.scored:,} of {self.rows:,} rows scored"
-        return f"<Results {self.run.model}, {self.run.protocol}: {done}>"
+        progress = f"{self.scored:,} of {self.rows:,} rows scored"
+        return f"<Results {self.run.model}, {self.run.protocol}: {progress}>"
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each config, e.g. for `pandas.DataFrame`.

@@ -100,7 +100,7 @@ class Table:
         return "\n".join([markdown_text(self.caption), "", head, rule, *rows, ""])
 
 
-class Shown(ABC):
+class Printable(ABC):
     """A result that prints as tables and lines of text, and that notebooks show as HTML.
 
     Attributes:
@@ -110,11 +110,11 @@ class Shown(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
-    def shown(self) -> Sequence[Table | str]:
+    def display_parts(self) -> Sequence[Table | str]:
         """Return what is printed, without the notes."""
 
     def __rich_console__(self, console: Console, _: ConsoleOptions) -> Iterator[RenderableType]:
-        for part in self.shown():
+        for part in self.display_parts():
             if isinstance(part, str):  # what reads a pipe gets a line as one
                 wide = not console.is_terminal
                 yield Text(part, no_wrap=wide, overflow="ignore" if wide else "fold")
@@ -127,14 +127,14 @@ class Shown(ABC):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [*self.shown(), *(f"note: {note}" for note in self.notes)]
+        parts = [*self.display_parts(), *(f"note: {note}" for note in self.notes)]
         return "\n".join(
             Markup("<p>{}</p>").format(part) if isinstance(part, str) else part._repr_html_()
             for part in parts
         )
 
 
-def plain_text(shown: RenderableType) -> str:
+def plain_text(renderable: RenderableType) -> str:
     """Return what a terminal wide enough for it would show, without colours."""
     file = io.StringIO()
     console = Console(
@@ -145,7 +145,7 @@ def plain_text(shown: RenderableType) -> str:
         force_jupyter=False,
         emoji=False,
     )
-    console.print(shown)
+    console.print(renderable)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 

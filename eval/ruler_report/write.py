@@ -26,11 +26,11 @@ from ruler_report.stats.summary import ScoredRun, summarize
 def folder_to_write(out: str | Path) -> Path:
     """Return a folder that need not exist yet; a file is refused, and what holds other work."""
     folder = Path(out)
-    held = {name: (folder / name).exists() for name in (MANIFEST, RUN_FILE)}
+    exists = {name: (folder / name).exists() for name in (MANIFEST, RUN_FILE)}
     faults = {
         "a file; give a folder": folder.exists() and not folder.is_dir(),
-        "holds a dataset; give another folder": held[MANIFEST],
-        "holds a run; give another folder": held[RUN_FILE],
+        "holds a dataset; give another folder": exists[MANIFEST],
+        "holds a run; give another folder": exists[RUN_FILE],
     }
     for fault in (fault for fault, holds in faults.items() if holds):
         option = f"--out {quote(str(folder))}"
@@ -76,10 +76,10 @@ def score(
     results = results_of(info, predictions, rows, bare, name, partial=partial)
     results = replace(results, window=window_of(place))
     missing = sum(len(config.missing) for config in results.configs.values())
-    failed = sum(len(config.failed) for config in results.configs.values())
+    failures = sum(len(config.failed) for config in results.configs.values())
     shortfall = (
         f"{results.scored:,} of {results.rows:,} rows have an answer ({missing:,} missing, "
-        f"{failed:,} failed)"
+        f"{failures:,} failed)"
     )
     if not results.scored or (results.scored < results.rows and not partial):
         msg = f"{shortfall}; resume the run, or score the answers that exist with --partial"
@@ -95,30 +95,30 @@ def score(
     return ScoredRun(labels_of([results])[0], results, summary, notes, target)
 
 
-def report(made: Report, results: Sequence[Results], folder: Path, form: str) -> Report:
+def report(content: Report, results: Sequence[Results], folder: Path, form: str) -> Report:
     """Write the files of a report, and return it with its page.
 
     `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
     the pictures as PDF and SVG, as wide as a column. Both write `report.csv`, a row for each model,
     task and length, and the results.
     """
-    for picture in made.pictures:
+    for picture in content.pictures:
         for kind, body in picture.files.items():
             write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
-    summaries = {id(run.results): run.summary for run in made.runs}
+    summaries = {id(run.results): run.summary for run in content.runs}
     for number, one in enumerate(results, 1):
         summary = summaries.get(id(one)) or summarize(one)
         name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
         write_results(folder / name, one, summary.to_record())
-    write_file(folder / "report.csv", csv_text(made.runs))
+    write_file(folder / "report.csv", csv_text(content.runs))
     if form == "latex":
         page = folder / "report.tex"
-        write_file(page, latex_page(made))
+        write_file(page, latex_page(content))
     else:
         page = folder / "index.html"
-        write_file(folder / "report.md", markdown_page(made))
-        write_file(page, html_page(made))
-    return replace(made, file=page)
+        write_file(folder / "report.md", markdown_page(content))
+        write_file(page, html_page(content))
+    return replace(content, file=page)
 
 
 #: Columns of `report.csv`; scores are in percent.

@@ -4,7 +4,7 @@ import pytest
 
 from ruler_data.errors import UsageError
 from ruler_eval.estimate import GPUS, WORST, Estimate, Range, Shape, estimate, shape_of
-from ruler_eval.models import overridden, stretched, window
+from ruler_eval.models import window, with_overrides, with_yarn_window
 
 
 def shape(**config: object) -> Shape:
@@ -242,27 +242,27 @@ def test_the_window_is_what_positions_reach(config: dict[str, object], tokens: i
 
 @pytest.mark.parametrize("name", ["rope_parameters", "rope_scaling"])
 def test_overrides_reach_the_window_and_the_engine_is_told(name: str) -> None:
-    config = overridden(QWEN, {name: THETA})
+    config = with_overrides(QWEN, {name: THETA})
     assert window(config) == 131072
-    passed_on = stretched(config, {name: THETA})
+    passed_on = with_yarn_window(config, {name: THETA})
     assert passed_on == {"max_position_embeddings": 131072, name: THETA}
 
 
 def test_overrides_of_a_text_config_stay_there() -> None:
     overrides = {"text_config": {"rope_parameters": THETA}}
-    config = overridden(INNER, overrides)
+    config = with_overrides(INNER, overrides)
     assert window(config) == 131072 and window(INNER) == 32768
     longer = {"max_position_embeddings": 131072, "rope_parameters": THETA}
-    assert stretched(config, overrides) == {"text_config": longer}
+    assert with_yarn_window(config, overrides) == {"text_config": longer}
     assert config["text_config"]["rope_theta"] == 1e6
 
 
 def test_a_model_without_yarn_is_left_alone() -> None:
-    assert stretched(QWEN, {}) == {}
+    assert with_yarn_window(QWEN, {}) == {}
 
 
 def test_overrides_without_the_base_of_rope_are_refused() -> None:
     with pytest.raises(UsageError, match=r"add rope_theta \(the model's own is 1000000\.0\)"):
-        overridden(QWEN, {"rope_parameters": YARN})
+        with_overrides(QWEN, {"rope_parameters": YARN})
     with pytest.raises(UsageError, match=r"the model's own is 1000000\.0"):
-        overridden({"rope_scaling": None, "rope_parameters": THETA}, {"rope_parameters": YARN})
+        with_overrides({"rope_scaling": None, "rope_parameters": THETA}, {"rope_parameters": YARN})

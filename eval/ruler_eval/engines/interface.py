@@ -47,12 +47,12 @@ class Request:
 
     @property
     def key(self) -> Key:
-        """The row and the sample that it asks for."""
+        """The row and the sample of the request."""
         return self.config, self.row.index, self.sample
 
     @property
     def seed(self) -> int:
-        """A seed of 31 bits for sampling: the same whenever this sample is asked for."""
+        """A seed of 31 bits for sampling: the same whenever this sample is requested."""
         digest = hashlib.sha256("/".join(map(str, self.key)).encode()).digest()
         return int.from_bytes(digest[:4]) >> 1
 
@@ -73,13 +73,13 @@ class Request:
         known = {"prompt_tokens": len(self.ids), **known, "answer_tokens": answer_tokens}
         known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
         # A server or a function may return anything.
-        wrong = {
-            name: f"{_shown(value)} is reported as {name}"
+        misreported = {
+            name: f"{_short(value)} is reported as {name}"
             for name, value in known.items()
             if not _fits(value, KINDS[name])
         }
-        answer = replace(self.failed(""), error=None, **(known | dict.fromkeys(wrong)))
-        error = next(iter(wrong.values()), None) or why_unanswered(
+        answer = replace(self.failed(""), error=None, **(known | dict.fromkeys(misreported)))
+        error = next(iter(misreported.values()), None) or why_unanswered(
             answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack
         )
         return answer if error is None else replace(answer, text=None, error=error)
@@ -96,7 +96,7 @@ def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type, or a unio
     return isinstance(value, kind) and (is_count or not isinstance(value, int))
 
 
-def _shown(value: object) -> str:
+def _short(value: object) -> str:
     if isinstance(value, int) and abs(value) >= LARGEST:
         return quote(hex(value))  # `str` refuses thousands of digits
     return quote(str(value))
@@ -116,10 +116,10 @@ class Engine:
 
     generate: Generate
     info: dict[str, Any]  # versions, dtype, parallelism, options that decide on answers
-    sampling: dict[str, Any]  # what requests ask for beyond the rows' own `max_new_tokens`
+    sampling: dict[str, Any]  # what requests set beyond the rows' own `max_new_tokens`
     window: int | None  # tokens that a prompt with its answer may take, if that is known
     renders_prompts: bool = False  # whether it applies the chat template itself
-    #: For a server only: asks what only requests show, into `info` and `sampling`. It is called
+    #: For a server only: adds what requests reveal to `info` and `sampling`. It is called
     #: once, when the shard is locked, and before they are recorded.
     open: Callable[[], None] | None = None
 

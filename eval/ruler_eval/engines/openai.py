@@ -1,9 +1,9 @@
 """Any OpenAI-compatible server: completions by token ids, or text or chat for servers without.
 
 A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
-Where the server renders the prompt itself (`api=chat`), its template is told whether to think, and
-one short prompt shows whether it listens. A row that still fails when the patience is used up is
-unanswered. When one row after the other fails the run ends, and the next run asks the rest.
+Where the server renders the prompt itself (`api=chat`), its template gets the protocol's variables,
+and one short prompt checks that it uses them. A row that still fails when the patience is used up
+is unanswered. When one row after the other fails the run ends, and the next run sends the rest.
 """
 
 import os
@@ -95,7 +95,7 @@ class RequestError(Exception):
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine; the server is asked for the window of the model."""
+    """Return the engine; it requests the model's window from the server."""
     assert tokenizer is not None
     options = read_options("openai", OpenAiOptions, config.options)
     protocols = APIS[options.api].protocols
@@ -130,7 +130,7 @@ class Client:
             base_url=f"{config.base_url.rstrip('/')}/",
             headers={"Authorization": f"Bearer {key}"} if key else None,
             timeout=httpx2.Timeout(options.timeout, connect=10.0, pool=None),
-            # One that is given up is not closed at once, and must not keep others waiting.
+            # An abandoned one is not closed at once, and must not keep others waiting.
             limits=httpx2.Limits(max_keepalive_connections=options.concurrency),
         )
         weakref.finalize(self, self._http.close)
@@ -142,13 +142,13 @@ class Client:
         #: Of each request, besides its model, prompt and limit.
         self.fields = _without_null({**config.sampling, **more, **options.body})
         renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
-        #: What a run records of the server and how it is asked.
+        #: What a run records of the server and of its requests.
         self.info = {"api": options.api, "body": options.body, **renamed}
         self._warn_once = cache(warn)  # of anything once
         self.card: Mapping[str, Any] = {}
         try:
-            listed = self._request("GET", "models", patience=min(START, options.patience))
-            data = listed.get("data")
+            reply = self._request("GET", "models", patience=min(START, options.patience))
+            data = reply.get("data")
             cards = map(_object, data if isinstance(data, list) else ())
             self.card = next((one for one in cards if one.get("id") == model), {})
         except RequestError as error:
@@ -156,17 +156,17 @@ class Client:
                 raise RulerError(self.name, f"{error}; start the server, or correct it") from error
 
     def open(self) -> None:
-        """Ask one short prompt: what the server refuses is left out, what it ignores recorded."""
+        """Send one short prompt: what the server refuses is left out, what it ignores recorded."""
         row = Row(0, "", "", "Once upon a time", "", ("",), PROBE_TOKENS, 0, ())
         ids = self.config.prompts.ids(self.tokenizer, row)
-        taken: dict[str, Any] = {}
+        dropped: dict[str, Any] = {}
         while isinstance(reply := self._probe(row, ids), RequestError):
-            named = [name for name in OPTIONAL if name in self.fields and name in reply.reply]
-            taken |= {name: self.fields.pop(name) for name in named}
-            if not named:  # it refuses something else
-                self.fields.update(taken)
+            names = [name for name in OPTIONAL if name in self.fields and name in reply.reply]
+            dropped |= {name: self.fields.pop(name) for name in names}
+            if not names:  # it refuses something else
+                self.fields.update(dropped)
                 return
-        for name, value in taken.items():  # a reply may name fields that it does not refuse
+        for name, value in dropped.items():  # a reply may name fields that it does not refuse
             self.fields[name] = value
             again = self._probe(row, ids)
             if isinstance(again, RequestError):
@@ -176,12 +176,12 @@ class Client:
                 reply = again
         if "chat_template_kwargs" not in self.fields:
             return
-        wanted = self.config.prompts.protocol.variables or {}
-        other = {name: not value for name, value in wanted.items()}
-        ignored = len(self.tokenizer.prompt_ids(row.question, "", other))
-        if ignored != len(ids) and _object(reply.get("usage")).get("prompt_tokens") == ignored:
+        variables = self.config.prompts.protocol.variables or {}
+        other = {name: not value for name, value in variables.items()}
+        unset = len(self.tokenizer.prompt_ids(row.question, "", other))
+        if unset != len(ids) and _object(reply.get("usage")).get("prompt_tokens") == unset:
             self.info["ignored"] = "chat_template_kwargs"
-            values = ", ".join(f"{name}={value}" for name, value in wanted.items())
+            values = ", ".join(f"{name}={value}" for name, value in variables.items())
             warning = f"ignores chat_template_kwargs ({values}); its template decides"
             self._warn_once(f"{self.name}: {warning}")
 
@@ -212,17 +212,17 @@ class Client:
         Raises:
             RulerError: one row after the other failed.
         """
-        done: Queue[Answer] = Queue()
+        answers: Queue[Answer] = Queue()
         stop, most, waiting, failures = Event(), self.options.concurrency, 0, 0
         try:
             for request in chain(filter(None, requests), [None]):
                 if request is not None:
                     Thread(
-                        target=self._request_row, args=(request, done, stop), daemon=True
+                        target=self._request_row, args=(request, answers, stop), daemon=True
                     ).start()
                     waiting += 1
-                while waiting and (request is None or waiting == most or not done.empty()):
-                    answer = done.get()
+                while waiting and (request is None or waiting == most or not answers.empty()):
+                    answer = answers.get()
                     waiting -= 1
                     failures = 0 if answer.error is None else failures + 1
                     yield answer
@@ -232,13 +232,13 @@ class Client:
         finally:
             stop.set()
 
-    def _request_row(self, request: Request, done: "Queue[Answer]", stop: Event) -> None:
+    def _request_row(self, request: Request, answers: "Queue[Answer]", stop: Event) -> None:
         try:
-            started = monotonic()
+            start = monotonic()
             reply = self._request("POST", self.api.path, self._body(request), stop)
-            done.put(self._read_reply(request, reply, monotonic() - started))
+            answers.put(self._read_reply(request, reply, monotonic() - start))
         except Exception as error:  # every row needs a prediction, whatever the server sends
-            done.put(request.failed(str(error)[:1000]))
+            answers.put(request.failed(str(error)[:1000]))
 
     def _body(self, request: Request) -> dict[str, Any]:
         limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
@@ -308,13 +308,13 @@ class Client:
         """
         trial: Future[httpx2.Response] = Future()
 
-        def ask() -> None:
+        def send() -> None:
             try:
                 trial.set_result(self._http.request(method, path, json=body))
             except Exception as error:  # raised again by the thread that waits
                 trial.set_exception(error)
 
-        Thread(target=ask, daemon=True).start()
+        Thread(target=send, daemon=True).start()
         try:
             reply = trial.result(limit)
         except (httpx2.HTTPError, TimeoutError) as error:
@@ -326,18 +326,18 @@ class Client:
         if (status := reply.status_code) != 200:
             reason, pause = f"status {status}: {beginning}", retry_after(reply.headers) or 0.0
             raise RequestError(reason, status, reply.text, status in TEMPORARY, pause)
-        found = None
+        content = None
         with suppress(ValueError, RecursionError):
-            found = reply.json()
-        if not isinstance(found, dict):
+            content = reply.json()
+        if not isinstance(content, dict):
             reason = f"the reply is not an object of JSON: {beginning}"
             raise RequestError(reason, 200, temporary=True)
-        if found.get("error"):
-            inside = found["error"]
+        if content.get("error"):
+            inside = content["error"]
             message = inside.get("message", inside) if isinstance(inside, dict) else inside
             reason = f"the server reports an error: {quote(str(message), 300)}"
             raise RequestError(reason, 200, reply.text, temporary=True)
-        return found
+        return content
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,5 +366,5 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None,
     if not isinstance(text, str | None):
         reason = f"the answer is {type(text).__name__}, not text"
         raise RequestError(reason)
-    # Cut off while it thought, a model has said nothing; without thoughts, null is no answer.
+    # Cut off in its reasoning, a model gave an empty answer; without reasoning, null is no answer.
     return "" if text is None and reasoning else text, choice.get("finish_reason"), reasoning

@@ -9,7 +9,7 @@
 The function gets a list of `Request`s, which hold the token ids of the prompt, its text and the
 frozen row, and returns or yields one result for each, in the same order: the generated text, or a
 `Generation`. Other options go to the function as keyword arguments. If it raises, the rows of that
-call are unanswered, with the reason, and the next run asks them again.
+call are unanswered, with the reason, and the next run sends them again.
 """
 
 import inspect
@@ -91,13 +91,13 @@ def prepare(
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)
     function = inner = config.generate or _load(options.function or "")
-    given: dict[str, Any] = {}  # by `functools.partial`
+    bound: dict[str, Any] = {}  # by `functools.partial`
     while isinstance(inner, partial):
-        given = {**{str(n): one for n, one in enumerate(inner.args)}, **inner.keywords, **given}
+        bound = {**{str(n): one for n, one in enumerate(inner.args)}, **inner.keywords, **bound}
         inner = inner.func
     inner = inspect.unwrap(inner)
-    named = inner if hasattr(inner, "__qualname__") else type(inner)
-    name = f"{named.__module__}:{named.__qualname__}"
+    owner = inner if hasattr(inner, "__qualname__") else type(inner)
+    name = f"{owner.__module__}:{owner.__qualname__}"
     try:
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
@@ -109,7 +109,7 @@ def prepare(
         "function": name,
         "source": _source_hash(inner, name),
         "batch": options.batch,
-        "arguments": {**json.loads(_recorded(given)), **arguments},
+        "arguments": {**json.loads(_as_json(bound)), **arguments},
     }
 
     def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:
@@ -125,15 +125,15 @@ def prepare(
 
 def _predict(function: Function, batch: list[Request], prompts: PromptFormat) -> Iterator[Answer]:
     """Yield the answer to each request, in order, from one call of the function."""
-    started, reason = time.monotonic(), ""
+    start, reason = time.monotonic(), ""
     try:
         # Copies, which a function may change: the records are of what was rendered here.
         copies = [
-            replace(request, ids=[*request.ids], row=prompts.shown(request.row))
+            replace(request, ids=[*request.ids], row=prompts.prompt_row(request.row))
             for request in batch
         ]
-        found = function(copies)
-        results = [found] if isinstance(found, ONE) else list(found)
+        output = function(copies)
+        results = [output] if isinstance(output, ONE) else list(output)
         if len(results) != len(batch):
             reason = f"the function returned {len(results)} results for {len(batch)} requests"
     except (KeyboardInterrupt, Stopped):
@@ -145,7 +145,7 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
     if reason:
         yield from (request.failed(reason) for request in batch)
         return
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - start
     for request, result in zip(batch, results, strict=True):
         one = Generation(result) if isinstance(result, str) else result
         if isinstance(one, Generation) and isinstance(one.text, str):
@@ -174,19 +174,19 @@ def _source_hash(function: object, name: str) -> str | None:
             warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
             return None
         defaults = routine.__defaults__, routine.__kwdefaults__
-        text = _compiled(code) + _recorded(defaults) * any(defaults)
+        text = _code_text(code) + _as_json(defaults) * any(defaults)
     return "sha256:" + sha256(text.encode()).hexdigest()
 
 
-def _recorded(values: object) -> str:
+def _as_json(values: object) -> str:
     """Return values as JSON; of one that JSON has no form for, its type."""
     return json.dumps(values, skipkeys=True, default=lambda value: type(value).__name__)
 
 
-def _compiled(code: CodeType) -> str:
+def _code_text(code: CodeType) -> str:
     """Return compiled code as a text, the same in every process of one version of Python."""
     constants = [
-        _compiled(one)
+        _code_text(one)
         if isinstance(one, CodeType)
         else repr(sorted(one, key=repr) if isinstance(one, frozenset) else one)
         for one in code.co_consts
@@ -203,10 +203,10 @@ def _load(spec: str) -> Function:
     if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are texts
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
-        found = resolve_name(spec)
+        function = resolve_name(spec)
     except Exception as error:  # a module is the user's and raises anything
         reason = f"cannot be imported ({type(error).__name__}: {error})"
         raise UsageError(option, reason) from error
-    if not callable(found):
-        raise UsageError(option, f"is {type(found).__name__}, not a function")
-    return cast(Function, found)
+    if not callable(function):
+        raise UsageError(option, f"is {type(function).__name__}, not a function")
+    return cast(Function, function)

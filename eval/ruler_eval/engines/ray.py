@@ -2,7 +2,7 @@
 
 Each copy is an actor in a placement group of its own: GPUs of one node, or of several where vLLM
 spreads a model over nodes. This process renders prompts, dispatches them and writes the journal. A
-copy that finds no room waits for it, so nodes may join. A lost copy is replaced. Its rows are asked
+copy that finds no room waits for it, so nodes may join. A lost copy is replaced. Its rows are sent
 again after all others, each alone, so that a row that crashes its copies takes no other with it.
 """
 
@@ -59,7 +59,7 @@ class EngineActor:
 
     def __init__(self) -> None:
         self._requests: Queue[Request] = Queue()
-        self._held = 0
+        self._waiting = 0
 
     def put(self, request: Request) -> None:
         """Take a request."""
@@ -72,18 +72,18 @@ class EngineActor:
         engine = make(config)  # not in `__init__`: an actor that cannot be made counts as lost
         yield None
         for answer in engine.generate(self._incoming()):
-            self._held -= 1
+            self._waiting -= 1
             yield answer
 
     def _incoming(self) -> Iterator[Request | None]:
         """Yield requests, and None instead of waiting while the engine has others to answer."""
         while True:
             try:
-                request = self._requests.get(block=self._held == 0)
+                request = self._requests.get(block=self._waiting == 0)
             except Empty:
                 yield None
             else:
-                self._held += 1
+                self._waiting += 1
                 yield request
 
 
@@ -123,8 +123,10 @@ def _generate(
             place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 group, 0, placement_group_capture_child_tasks=True
             )
-            held = 0 if spread else gpus  # vLLM itself starts a worker on each GPU of the group
-            about = {"num_cpus": 1, "num_gpus": held, "scheduling_strategy": place}
+            actor_gpus = (
+                0 if spread else gpus
+            )  # vLLM itself starts a worker on each GPU of the group
+            about = {"num_cpus": 1, "num_gpus": actor_gpus, "scheduling_strategy": place}
             actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
             serve = actor.serve.options(num_returns="streaming")
             return Copy(group, actor, serve.remote(make, config))
@@ -177,8 +179,8 @@ def dispatch(
                 answer = ray.get(next(stream))
             except ray.exceptions.RayTaskError as error:
                 reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
-                failed = f"a copy of the model failed: {type(error.cause).__name__}"
-                raise RulerError(failed, reason) from error
+                message = f"a copy of the model failed: {type(error.cause).__name__}"
+                raise RulerError(message, reason) from error
             except ray.exceptions.RayActorError as error:
                 losses, deadline = losses + 1, time.monotonic() + wait
                 if losses > LOSSES + len(copies):

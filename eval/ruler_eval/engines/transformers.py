@@ -58,7 +58,7 @@ def _generate(
     network, stops = _load(options, config, model)
     tokenizer = tokenizer or model.tokenizer()
     for request in filter(None, requests):
-        started = time.monotonic()
+        start = time.monotonic()
         ids = torch.tensor([request.ids], device=network.device)
         if config.temperature:
             torch.manual_seed(request.seed)
@@ -75,11 +75,11 @@ def _generate(
             yield request.failed(f"out of memory: {str(error).splitlines()[0]}")
             continue
         generated = output[0, len(request.ids) :].tolist()
-        stopped = generated[-1] in stops
+        is_stopped = generated[-1] in stops
         special = config.protocol == "thinking"
-        text = tokenizer.decode(generated[:-1] if stopped else generated, special=special)
-        seconds = time.monotonic() - started
-        yield request.answered(text, "stop" if stopped else "length", len(generated), seconds)
+        text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=special)
+        seconds = time.monotonic() - start
+        yield request.answered(text, "stop" if is_stopped else "length", len(generated), seconds)
 
 
 def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tuple[Any, set[int]]:
@@ -88,8 +88,8 @@ def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tup
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
 
     logging.disable_progress_bar()
-    trusted = options.trust_remote_code
-    origin = {"revision": model.hub_revision or "main", "trust_remote_code": trusted}
+    trust = options.trust_remote_code
+    origin = {"revision": model.hub_revision or "main", "trust_remote_code": trust}
     network = AutoModelForCausalLM.from_pretrained(
         model.source,
         config=AutoConfig.from_pretrained(model.source, **options.hf_overrides, **origin),

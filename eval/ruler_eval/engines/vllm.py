@@ -27,7 +27,7 @@ from ruler_eval.engines.interface import (
     installed_versions,
 )
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.models import Model, is_recurrent, stretched, text_part
+from ruler_eval.models import Model, is_recurrent, text_part, with_yarn_window
 from ruler_eval.run_dir import FREE
 
 #: Rows that the engine holds at once, unless `max_num_seqs` asks for more; it computes as many of
@@ -82,7 +82,7 @@ def prepare(
         **options,
     }
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
-    overrides = stretched(model.config, options.get("hf_overrides", {}))
+    overrides = with_yarn_window(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
     return Engine(
         partial(_generate, arguments, config),
@@ -111,9 +111,9 @@ def _generate(
     try:
         while more or waiting:
             room = min(FEED, most - len(waiting))
-            taken = list(islice(requests, room)) if more else []
-            more = more and len(taken) == room
-            for request in filter(None, taken):
+            batch = list(islice(requests, room)) if more else []
+            more = more and len(batch) == room
+            for request in filter(None, batch):
                 params = SamplingParams(
                     **sampling | ({"seed": request.seed} if "seed" in sampling else {}),
                     max_tokens=request.max_tokens,
@@ -129,13 +129,13 @@ def _generate(
                 waiting[str(name).partition("-")[0]] = request, time.monotonic()
             for output in llm.llm_engine.step() if waiting else ():
                 if output.finished:
-                    request, started = waiting.pop(output.request_id)
+                    request, start = waiting.pop(output.request_id)
                     generated = output.outputs[0]
                     yield request.answered(
                         generated.text,
                         generated.finish_reason,
                         len(generated.token_ids),
-                        time.monotonic() - started,
+                        time.monotonic() - start,
                         cached_tokens=output.num_cached_tokens,
                     )
     finally:

@@ -247,7 +247,7 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
     name = "training step"
     places = {id(run): float(step) for run in runs if (step := step_of(run)) is not None}
     if not places:
-        name = _varied(runs)
+        name = _option_of(runs)
         places = {id(run): value for run in runs if (value := _option(run, name)) is not None}
     values = sorted({*places.values()})
     if baseline:
@@ -263,8 +263,8 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
     groups: dict[str, dict[float, ScoredRun]] = {}
     for run in sorted((run for run in runs if id(run) in places), key=lambda run: places[id(run)]):
         groups.setdefault(_method(run, runs, name), {})[places[id(run)]] = run
-    shown = values if len(values) <= 6 else values[:: -(-len(values) // 5)]
-    ticks = {value: f"{value:,g}" for value in dict.fromkeys((*shown, values[-1]))}
+    marks = values if len(values) <= 6 else values[:: -(-len(values) // 5)]
+    ticks = {value: f"{value:,g}" for value in dict.fromkeys((*marks, values[-1]))}
 
     def lines(of: Callable[[ScoredRun], Estimate | None]) -> list[Line]:
         every = [{x: _known(of(run)) for x, run in group.items()} for group in groups.values()]
@@ -272,8 +272,8 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
 
     def means(some: Sequence[str]) -> Callable[[ScoredRun], Estimate | None]:
         estimates = stack.estimates((some,), dict.fromkeys(lengths, 1 / len(lengths)))
-        found = dict(zip(map(id, runs), estimates, strict=True))
-        return lambda run: found[id(run)]
+        estimate_of = dict(zip(map(id, runs), estimates, strict=True))
+        return lambda run: estimate_of[id(run)]
 
     mean = means(tasks)
     overall, whole = lines(mean), _known(mean(full)) if full else None
@@ -283,9 +283,9 @@ def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> I
     panels = [Lines(f"mean of {counted(len(tasks), 'task')}", overall, ticks, dashed, floor)]
     if full and whole:
         names = [f"{task}_{length}" for task, length in product(tasks, lengths)]
-        kept = lines(lambda run: _retained(run, full, names))
-        top = max([100.0, *(cell.value for line in kept for cell in line.values())])
-        panels.append(Lines("retained, in percent", kept, ticks, 100, top=top))
+        retained = lines(lambda run: _retained(run, full, names))
+        top = max([100.0, *(cell.value for line in retained for cell in line.values())])
+        panels.append(Lines("retained, in percent", retained, ticks, 100, top=top))
     for category in CATEGORIES:
         some = [task for task in tasks if runs[0].summary.category_of[task] == category]
         panels += [Lines(category, lines(means(some)), ticks)] if some else []
@@ -310,10 +310,10 @@ def _retained(run: ScoredRun, full: ScoredRun, names: Iterable[str]) -> Estimate
     parts = [
         replace(one.results, configs={n: one.configs[n] for n in names}) for one in (run, full)
     ]
-    found = retention(*parts)[None, None]
-    if found.value is None:
+    ratio = retention(*parts)[None, None]
+    if ratio.value is None:
         return None
-    return Estimate(found.value, found.low, found.high, 1, 1)
+    return Estimate(ratio.value, ratio.low, ratio.high, 1, 1)
 
 
 #: What a panel shows of the cost of a run; None if its journals do not tell.
@@ -392,7 +392,7 @@ def _option(run: ScoredRun, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _varied(runs: Sequence[ScoredRun]) -> str:
+def _option_of(runs: Sequence[ScoredRun]) -> str:
     """Return the option with most numbers among runs of one model; empty for none."""
     if len({run.results.run.model for run in runs}) > 1:
         return ""
@@ -403,18 +403,18 @@ def _varied(runs: Sequence[ScoredRun]) -> str:
 
 def _method(run: ScoredRun, runs: Sequence[ScoredRun], name: str) -> str:
     """Return what tells a line from others: the options that differ, but for the one drawn."""
-    given = options_of(run.results.run)
-    varied = [
-        one for one in given if len({str(options_of(run.results.run).get(one)) for run in runs}) > 1
+    options = options_of(run.results.run)
+    differ = [
+        n for n in options if len({str(options_of(run.results.run).get(n)) for run in runs}) > 1
     ]
-    return ", ".join(str(given[one]) for one in varied if one != name)
+    return ", ".join(str(options[one]) for one in differ if one != name)
 
 
 def step_of(run: ScoredRun) -> int | None:
     """Return the training step that the name of a model, or its revision, tells; else None."""
     info = run.results.run
-    found = STEP.search(info.model) or STEP.search(info.model_revision or "")
-    return int(found[1]) if found else None
+    match = STEP.search(info.model) or STEP.search(info.model_revision or "")
+    return int(match[1]) if match else None
 
 
 def study_lines(runs: Sequence[ScoredRun], study: Study) -> Drawing:

@@ -72,7 +72,7 @@ def differences(base: str, comparisons: Mapping[str, Comparison]) -> Iterator[Dr
         rows, columns = [*one.tasks, one.all_tasks], [*map(format_length, one.lengths), "mean"]
         keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
         cells = [[one.differences[key] for key in row] for row in keys]
-        values = np.array([[cell.value if cell.shown else np.nan for cell in row] for row in cells])
+        values = np.array([[one.value if one.points else np.nan for one in row] for row in cells])
         texts = [[_points(cell) for cell in row] for row in cells]
         panels.append(Heat(shortened(name, 30), values, rows, columns, texts, (-50.0, 50.0)))
         words.append(f"{shortened(name)} {one.overall}")
@@ -129,8 +129,8 @@ def _depths(name: str, title: str, panels: Sequence[Heat], unit: str = "") -> Dr
             f"{one.rows[row]}{unit} and {one.columns[column]}"
         )
     size = (0.8 + 0.4 * len(panels[0].columns), 0.45 + 0.2 * len(panels[0].rows))
-    named = [replace(panel, title=shortened(panel.title, 30)) for panel in panels]
-    return Drawing(name, title, f"{title}. {'; '.join(words)}.", named, size)
+    titled = [replace(panel, title=shortened(panel.title, 30)) for panel in panels]
+    return Drawing(name, title, f"{title}. {'; '.join(words)}.", titled, size)
 
 
 def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:

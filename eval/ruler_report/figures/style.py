@@ -109,13 +109,13 @@ def render(drawing: Drawing, medium: Medium) -> Picture:
     salt: Any = {"svg.hashsalt": drawing.name}  # matplotlib types each setting by its name
     with rc_context({**salt, "svg.fonttype": "none"}, _STYLE):
         for number, panel in enumerate(drawing.panels if page else ()):
-            figure, _ = _drawn([panel], *drawing.size, columns=1)
+            figure, _ = _draw_panels([panel], *drawing.size, columns=1)
             name = f"{drawing.name}-{number}" if len(drawing.panels) > 1 else drawing.name
-            elements.append(inline(_saved(figure, "svg").decode(), name))
+            elements.append(inline(_image(figure, "svg").decode(), name))
     with rc_context({**salt, "svg.fonttype": "path", **({} if page else _SMALL)}, _STYLE):
         figure = _whole(drawing, medium)
         width = None if page else WIDTHS[medium]
-        files = {kind: _saved(figure, kind, width) for kind in FILES[medium]}
+        files = {kind: _image(figure, kind, width) for kind in FILES[medium]}
     return Picture(drawing.name, drawing.title, drawing.alt, tuple(elements), files)
 
 
@@ -132,7 +132,7 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
         width = min(width, columns * panel_width)
     shrunk = min(1.0, max(scale, width / (columns * panel_width)))
     height = min(tallest, -(-count // columns) * panel_height * shrunk)
-    figure, axes = _drawn(drawing.panels, width, height, columns)
+    figure, axes = _draw_panels(drawing.panels, width, height, columns)
     figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
     thin_ticks(axes)
     keys = [
@@ -152,7 +152,7 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     return figure
 
 
-def _drawn(
+def _draw_panels(
     panels: Sequence[Panel], width: float, height: float, columns: int
 ) -> tuple[Any, list[Axes]]:
     """Return a figure with panels on a grid, and its axes; those left over are hidden."""
@@ -169,15 +169,15 @@ def _drawn(
     return figure, axes
 
 
-def _saved(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa: ANN401
+def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa: ANN401
     """Return an image, cut to what is drawn; with a width in inches only above and below."""
     from matplotlib.transforms import Bbox
     from PIL import Image
 
     box: Any = "tight"
     if width:
-        drawn = figure.get_tightbbox()
-        box = Bbox([[0, drawn.y0 - 0.02], [width, drawn.y1 + 0.02]])
+        bounds = figure.get_tightbbox()
+        box = Bbox([[0, bounds.y0 - 0.02], [width, bounds.y1 + 0.02]])
     names = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
     file = io.BytesIO()
     figure.savefig(
@@ -198,11 +198,11 @@ def _saved(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
 def thin_ticks(axes: Sequence[Axes]) -> None:
     """Leave out every second label of an x axis, from its end, until none touch."""
     for place in axes:
-        shown = [label for label in place.get_xticklabels() if label.get_text()]
-        while len(shown) > 2 and not _apart([label.get_window_extent() for label in shown]):
-            for label in shown[-2::-2]:
+        labels = [label for label in place.get_xticklabels() if label.get_text()]
+        while len(labels) > 2 and not _apart([label.get_window_extent() for label in labels]):
+            for label in labels[-2::-2]:
                 label.set_visible(False)
-            shown = shown[::-2][::-1]
+            labels = labels[::-2][::-1]
 
 
 def _apart(boxes: Sequence[Any]) -> bool:

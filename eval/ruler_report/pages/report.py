@@ -31,7 +31,7 @@ from ruler_report.stats.depth import DepthTable, depth_grids
 from ruler_report.stats.effective_length import RULER
 from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
-from ruler_report.table import Shown, Table
+from ruler_report.table import Printable, Table
 
 DEPTH_TEXT = """\
 Percent of the evidence that answers show, by its depth in the context. Bins, lengths and tasks \
@@ -68,7 +68,7 @@ class Chapter:
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Shown):
+class Report(Printable):
     """A report of one or several runs; it prints as its verdict and its headline table.
 
     Attributes:
@@ -88,13 +88,13 @@ class Report(Shown):
     validity: tuple[str, ...] = ()
     file: Path | None = None
 
-    def shown(self) -> list[Table | str]:
+    def display_parts(self) -> list[Table | str]:
         """Return the verdict, the means of all runs, the comparisons, and the file."""
-        wanted = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
+        tables = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
         counts = (counted(len(self.pictures), "picture"), counted(len(self.tables), "table"))
         return [
             *self.verdict,
-            *wanted,
+            *tables,
             *self.validity,
             *([f"{self.file}: {', '.join(counts)}"] * bool(self.file)),
         ]
@@ -170,7 +170,7 @@ def build(
         return pair_table(those, [labels[place] for place in places], force=force)
 
     # A run that is claimed, or lacks tasks or lengths of others, has a table of its own with the
-    # base, so that it does not change what is said of the others.
+    # base, so that it does not change the comparison of the others.
     proved = [place for place, one in enumerate(results) if claimed or not one.claimed]
     every = {name for place in proved for name in results[place].configs}
     ranked = [place for place in proved if results[place].configs.keys() == every]
@@ -182,19 +182,19 @@ def build(
         comparisons[labels[place]] = compared(table_of(*places), 0, places.index(place))
     if ranked:
         table = table_of(*ranked)
-        order, found = table.order(), table.ranks()
-        ranks = [*(found[at] for at in order), *(None for _ in apart)]
+        order, rank_of = table.order(), table.ranks()
+        ranks = [*(rank_of[at] for at in order), *(None for _ in apart)]
         ordered = [runs[place] for place in (*(ranked[at] for at in order), *apart)]
         standing = [_standing(table, order, ordered)]
     elif len(proved) > 1:
         standing = ["No run is ranked: no two have all the tasks and lengths of this report."]
-    drawn = medium if can_draw() else None
+    drawn_medium = medium if can_draw() else None
     overview = _overview(ordered, ranks, base if baseline else None)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
         sections = _compared(base, ordered, comparisons, retained=baseline is not None)
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
-    chapters.append(("Where scores are lost", "lost", False, _lost(ordered)))
+    chapters.append(("Where scores are lost", "lost", False, _losses(ordered)))
     chapters += [
         (run.label, f"run{place}", True, _sections(run)) for place, run in enumerate(ordered, 1)
     ]
@@ -212,11 +212,11 @@ def build(
         runs=tuple(ordered),
         notes=(
             *_notes(runs, comparisons, lacking),
-            *([NO_PICTURES] if medium and not drawn else []),
+            *([NO_PICTURES] if medium and not drawn_medium else []),
         ),
         validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(sections, drawn)), folded)
+            Chapter(title, anchor, tuple(_drawn_sections(sections, drawn_medium)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
@@ -225,10 +225,10 @@ def build(
 def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun]) -> str:
     """Return which run is the best, and what the pairs show of it; `order` are its places."""
     best, others, part = order[0], order[1:], len(order) < len(runs)
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for other in others:
         verdict = table.difference((None, None), best, other).verdict
-        found.setdefault(verdict, []).append(table.labels[other])
+        groups.setdefault(verdict, []).append(table.labels[other])
     words = {
         CANNOT_TELL: "it cannot be told apart from {}",
         UNCORRECTED: "it is not shown to be better than {} after the correction for all pairs",
@@ -236,9 +236,9 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
         FIRST: "it is better than {}",
     }
     sentences = [
-        words[verdict].format(_listed(found[verdict])) for verdict in words if verdict in found
+        words[verdict].format(_join(groups[verdict])) for verdict in words if verdict in groups
     ]
-    if found.keys() == {FIRST}:
+    if groups.keys() == {FIRST}:
         sentences = [f"it is better than every other {'ranked ' * part}run"]
     ties = sum(table.pairs[None, None].value[best, other] == 0 for other in others)
     mean = f"mean, {runs[0].summary.mean}"
@@ -280,32 +280,32 @@ def _against(
         UNCORRECTED: "Not shown to differ, after the correction for all pairs, from",
     }
     for verdict, opening in words.items():
-        found = [
+        phrases = [
             label + f" ({comparisons[label].limits})" * bool(comparisons[label].limits)
             for label in labels
             if verdicts.get(label) == verdict
         ]
-        if found:
-            yield f"{opening} {base}: {_listed(found)}."
+        if phrases:
+            yield f"{opening} {base}: {_join(phrases)}."
 
 
 def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
     """Yield the effective lengths of the runs, decided or measured."""
-    reached: dict[str, list[str]] = {}
+    runs_by_text: dict[str, list[str]] = {}
     for run in runs:
         notes = (note for note in run.results.notes if note.startswith("effective length"))
-        if found := next(notes, ""):
-            yield f"{run.label}: {visible(found)}."
+        if note := next(notes, ""):
+            yield f"{run.label}: {visible(note)}."
         elif text := run.summary.headline_reach:
             if declared := run.results.window[0]:
                 text += f" of {format_length(declared)} declared"
-            reached.setdefault(text, []).append(run.label)
-    if reached and len(runs) <= 2 * SPELLED:
-        parts = (f"{length} ({_listed(those)})" for length, those in reached.items())
+            runs_by_text.setdefault(text, []).append(run.label)
+    if runs_by_text and len(runs) <= 2 * SPELLED:
+        parts = (f"{length} ({_join(those)})" for length, those in runs_by_text.items())
         yield f"Effective length: {', '.join(parts)}."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
@@ -314,27 +314,27 @@ def _notes(
 ) -> Iterator[str]:
     """Return what to know of the runs, those `lacking` a rank first, and of how they compare."""
     base = runs[0].label
-    found = [(label, "lacks tasks or lengths of others; no rank") for label in lacking]
-    found += [(run.label, note) for run in runs for note in notes_of(run.results)]
+    notes = [(label, "lacks tasks or lengths of others; no rank") for label in lacking]
+    notes += [(run.label, note) for run in runs for note in notes_of(run.results)]
     for label, comparison in comparisons.items():
-        found += [(label, f"compared with {base} although {why}") for why in comparison.warnings]
+        notes += [(label, f"compared with {base} although {why}") for why in comparison.warnings]
         if comparison.basis != "paired: the same rows":
-            found.append((label, f"compared with {base}, {comparison.basis}"))
-    return attributed(found, len(runs))
+            notes.append((label, f"compared with {base}, {comparison.basis}"))
+    return attributed(notes, len(runs))
 
 
-def attributed(found: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
+def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
     """Yield each note once, after the runs that it is about; `found` are labels with notes."""
     about: dict[str, list[str]] = {}
-    for label, note in found:
+    for label, note in notes:
         about.setdefault(note, []).append(label)
     for note, names in about.items():
-        whose = "all runs" if len(names) == runs > 2 else _listed(names)
+        whose = "all runs" if len(names) == runs > 2 else _join(names)
         yield f"{whose}: {note}"
 
 
-def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Section]:
-    """Yield sections with their pictures drawn, if wanted, and without what is empty."""
+def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Iterator[Section]:
+    """Yield sections with their pictures, unless `medium` is None, and without what is empty."""
     for section in sections:
         drawings = [*section.drawings] if medium else []
         pictures = tuple(render(one, medium) for one in drawings if medium)
@@ -379,20 +379,20 @@ def _compared(
     yield Section(drawings=heatmaps.differences(base.label, panels))
     others = [run for run in runs if run is not base]
     if retained:
-        kept = [
+        retention_tables = [
             retention_table(
                 f"retention-{place}", (base.label, run.label), run.results, base.results
             )
             for place, run in enumerate(others, 2)
         ]
-        yield Section(f"Retention of {base.label}", tables=kept)
+        yield Section(f"Retention of {base.label}", tables=retention_tables)
     for place, name in enumerate((run.label for run in others), 2):
         one = comparisons[name]
         table = one.table(f"comparison-{place}", (base.label, name))
         yield Section(tables=[table], folded=one.conclusion)
 
 
-def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
+def _losses(runs: Sequence[ScoredRun]) -> Iterator[Section]:
     """Yield where runs lose points: what a suite varies, depth, kinds of failure."""
     for study in dict.fromkeys(study for run in runs for study in run.summary.studies):
         those = [run for run in runs if study in run.summary.studies]
@@ -402,19 +402,19 @@ def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
     for name, run in zip(heatmaps.numbered(runs), runs, strict=True):
         for table in depth_grids(run):
             grids.setdefault(table.task, {})[name] = table
-    drawings = [heatmaps.depth_grid(found) for found in grids.values()]
+    drawings = [heatmaps.depth_grid(by_run) for by_run in grids.values()]
     drawings += [*curves.by_depth(runs), *heatmaps.depth_maps(runs)]
     if drawings:
         yield Section("Evidence by depth", drawings, text=DEPTH_TEXT)
     failures = tables.failure_shares(runs)
     text = "" if failures.rows else "No row lost points or named more than the gold answers."
     yield Section("How rows failed", tables=[failures], text=text)
-    correlated = correlation_study(runs)
-    if correlated:
+    correlation = correlation_study(runs)
+    if correlation:
         yield Section(
             "Correlations between tasks",
-            [heatmaps.correlations(correlated)],
-            [tables.correlations(correlated)],
+            [heatmaps.correlations(correlation)],
+            [tables.correlations(correlation)],
             folded="Numbers",
         )
 

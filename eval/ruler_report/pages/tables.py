@@ -177,8 +177,8 @@ def failure_shares(runs: Sequence[ScoredRun]) -> Table:
 
 def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
     """Return the kinds of failure that occur, in their order; those of other versions last."""
-    found = {kind for config in configs for kind in config.failures}
-    return [kind for kind in MEANINGS if kind in found] + sorted(found - MEANINGS.keys())
+    kinds = {kind for config in configs for kind in config.failures}
+    return [kind for kind in MEANINGS if kind in kinds] + sorted(kinds - MEANINGS.keys())
 
 
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
@@ -193,8 +193,8 @@ def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
             (run, {n: mean for n, mean in by.items() if mean.scored == mean.asked})
             for run, by in columns
         ]
-        if shown := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
-            yield _beside(group, what, number, shown)
+        if comparable := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
+            yield _beside(group, what, number, comparable)
 
 
 def _beside(
@@ -224,7 +224,7 @@ def _beside(
         (
             line.model,
             *(format_number(line.scores.get(length), 1) for length in LENGTHS),
-            *(_ranked(line, name, lines) for name in AVERAGES),
+            *(_average_with_rank(line, name, lines) for name in AVERAGES),
             format_length(line.effective, max(line.scores)).replace("none", "<4K"),
         )
         for line in lines
@@ -241,7 +241,7 @@ def _beside(
     return Table(f"published-{group}-{number}", caption, head, rows, marked)
 
 
-def _ranked(line: Published, name: str, every: Sequence[Published]) -> str:
+def _average_with_rank(line: Published, name: str, every: Sequence[Published]) -> str:
     """Return an average over lengths with its rank; empty where a run lacks a length."""
     if name not in line.averages:
         return ""

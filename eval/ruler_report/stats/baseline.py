@@ -32,7 +32,7 @@ from ruler_report.stats.comparison import (
 from ruler_report.stats.intervals import minus
 from ruler_report.stats.pairs import Difference, PairTable
 from ruler_report.stats.scores import Key, ScoreStack, have_same_answers
-from ruler_report.table import Shown, Table
+from ruler_report.table import Printable, Table
 
 #: Percentage points that a run may lose.
 MARGIN = 1.0
@@ -53,7 +53,7 @@ MOST = 4.0
 
 
 @dataclass(frozen=True, repr=False)
-class Gate(Shown):
+class Gate(Printable):
     """Whether a run is not worse than a baseline; it prints as one line.
 
     Attributes:
@@ -90,7 +90,7 @@ class Gate(Shown):
         """0 not worse, 1 worse, 3 cannot tell."""
         return EXIT[self.verdict]
 
-    def shown(self) -> tuple[str, ...]:
+    def display_parts(self) -> tuple[str, ...]:
         """Return the verdict with all differences, and what the scores of both runs rest on."""
         gaps = self.comparison.means
         parts = ", ".join(
@@ -146,19 +146,19 @@ def gate(
         pair_table([first, second], remedy=remedy)  # refuses what cannot be compared
         second = against(second, first)
     runs = dict(zip(labels, (first, second), strict=True))
-    believed = claimed or not (first.claimed or second.claimed)
-    made = compared(PairTable([first, second], labels), 0, 1)
+    is_trusted = claimed or not (first.claimed or second.claimed)
+    comparison = compared(PairTable([first, second], labels), 0, 1)
     verdicts = {
         name: WORSE if gap.high < -margin
-        else NOT_WORSE if believed and gap.low > -margin else CANNOT_TELL
-        for name, gap in made.means.items()
+        else NOT_WORSE if is_trusted and gap.low > -margin else CANNOT_TELL
+        for name, gap in comparison.means.items()
     }  # fmt: skip
-    open_ones = [gap for name, gap in made.means.items() if verdicts[name] == CANNOT_TELL]
+    open_ones = [gap for name, gap in comparison.means.items() if verdicts[name] == CANNOT_TELL]
     per_config = max(config.rows for config in first.configs.values())
     needed = math.ceil(per_config * max((_factor(gap, margin) for gap in open_ones), default=0))
     lacking = [_lacking(one) for one in runs.values()]
-    would_tell = needed if needed <= MANY and believed and not any(lacking) else None
-    if not believed:
+    would_tell = needed if needed <= MANY and is_trusted and not any(lacking) else None
+    if not is_trusted:
         which = ", ".join(label for label, one in runs.items() if one.claimed)
         remedy = f"{which}: only its results.json is known; --claimed believes it"
     elif any(lacking):
@@ -172,7 +172,9 @@ def gate(
         remedy = "the difference is so near the margin that no number of rows would tell"
     only = f" at {', '.join(map(format_length, lengths))} alone" * bool(lengths)
     only += f" on the first {rows} rows of each config" * bool(rows)
-    return Gate(margin, made, verdicts, lacking[1], would_tell, remedy, only, made.notes)
+    return Gate(
+        margin, comparison, verdicts, lacking[1], would_tell, remedy, only, comparison.notes
+    )
 
 
 def _lacking(run: Results) -> dict[str, int]:
@@ -221,13 +223,13 @@ def _part(results: Results, rows: int | None, lengths: Collection[int]) -> Resul
 def against(run: Results, baseline: Results) -> Results:
     """Return a run over the rows of a baseline; those that it lacks are unanswered.
 
-    Rows match by what they ask; if the runs share no question, by their number.
+    Rows match by their question; if the runs share none, by their number.
     """
     by_question = ScoreStack([baseline, run]).paired(0, 1)
     configs = {}
     for name, base in baseline.configs.items():
         own = run.configs.get(name)
-        scores = _matched(own, base, by_question=by_question) if own else [None] * base.rows
+        scores = _scores_for(own, base, by_question=by_question) if own else [None] * base.rows
         configs[name] = replace(
             base if by_question or own is None else replace(own, questions=""),
             rows=len(scores), scores=tuple(scores), headline="official", failed=(), samples=(),
@@ -237,7 +239,7 @@ def against(run: Results, baseline: Results) -> Results:
     return replace(run, configs=configs)
 
 
-def _matched(own: ConfigResult, base: ConfigResult, *, by_question: bool) -> list[float | None]:
+def _scores_for(own: ConfigResult, base: ConfigResult, *, by_question: bool) -> list[float | None]:
     """Return the run's score of each row of the baseline; None where it lacks the row."""
     scores = own.headline_scores
     if by_question and own.questions and base.questions:
@@ -271,8 +273,8 @@ class Retention:
 def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
     """Return the retention of all tasks and lengths that both have; None is the mean over them."""
     table = PairTable([baseline, run], ("baseline", "run"))
-    ratios, paired = np.linspace(0, MOST, 121), table.stack.paired(0, 1)
-    found: dict[Key, Retention] = {}
+    grid, paired = np.linspace(0, MOST, 121), table.stack.paired(0, 1)
+    ratios: dict[Key, Retention] = {}
     for key in table.pairs:
         if isinstance(key, str):
             continue
@@ -287,30 +289,28 @@ def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
         # Unanswered rows count against the run in the lower end, and for it in the upper one.
         # Both ends fall with the ratio.
         gaps = [
-            minus(new, base, paired=paired, share=ratios)
+            minus(new, base, paired=paired, share=grid)
             for new, base in ((new_low, base_high), (new_high, base_low))
         ]
-        low, high = (
-            float(np.interp(0, -gap.interval()[end], ratios)) for end, gap in enumerate(gaps)
-        )
+        low, high = (float(np.interp(0, -gap.interval()[i], grid)) for i, gap in enumerate(gaps))
         cells = [baseline.configs[f"{name}_{one}"] for name in tasks for one in lengths]
         floor = sum(cell.floor.score if cell.floor else 0.0 for cell in cells) / len(cells)
         flag = "ceiling" if 100 * min(base_low.value[0], new_low.value[0]) >= CEILING else ""
         flag = "floor" if base_low.interval()[0][0] <= floor else flag
         base = base_low.value[0] + base_high.value[0]
         ratio = 100 * float((new_low.value[0] + new_high.value[0]) / base) if base else None
-        found[key] = Retention(ratio, 100 * low, 100 * high, flag)
-    return found
+        ratios[key] = Retention(ratio, 100 * low, 100 * high, flag)
+    return ratios
 
 
 def retention_table(name: str, labels: Sequence[str], run: Results, baseline: Results) -> Table:
     """Return the retention of a run by task and length, as a table of a report."""
-    found = retention(run, baseline)
-    lengths = [length for task, length in found if task is None and length]
+    ratios = retention(run, baseline)
+    lengths = [length for task, length in ratios if task is None and length]
     whole = "all tasks" if run.configs.keys() == baseline.configs.keys() else "these tasks"
     rows = tuple(
-        (task or whole, *(str(found[task, length]) for length in (None, *lengths)))
-        for task in dict.fromkeys(task for task, _ in found)
+        (task or whole, *(str(ratios[task, length]) for length in (None, *lengths)))
+        for task in dict.fromkeys(task for task, _ in ratios)
     )
     caption = (
         f"{labels[1]} in percent of {labels[0]}, with 95 % intervals; floor: {labels[0]} is not "

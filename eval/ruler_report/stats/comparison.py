@@ -29,7 +29,7 @@ from ruler_report.stats.pairs import (
     PairTable,
 )
 from ruler_report.stats.scores import ScoreStack
-from ruler_report.table import Shown, Table
+from ruler_report.table import Printable, Table
 
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"
@@ -48,7 +48,7 @@ CONTAMINATION = {
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(Printable):
     """Two runs compared; it prints as a table with a conclusion.
 
     Attributes:
@@ -89,7 +89,7 @@ class Comparison(Shown):
     costs: tuple[Cost, ...] = ()
     cost: Table | None = None
 
-    def shown(self) -> tuple[Table | str, ...]:
+    def display_parts(self) -> tuple[Table | str, ...]:
         """Return the differences, the conclusions, and how the runs were compared."""
         exact = [f"exact score: {self._conclude(self.exact)}"] if self.exact else []
         cost = [self.cost] if self.cost and any(one.rows for one in self.costs) else []
@@ -192,7 +192,7 @@ class Comparison(Shown):
             for length in self.lengths:
                 cell = self.differences[task, length]
                 mark = " *" if cell.verdict in (FIRST, SECOND, CONTAMINATED) else ""
-                cells.append((str(cell) if labels else cell.shown) + mark)
+                cells.append((str(cell) if labels else cell.points) + mark)
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
             ps = map(format_p, (mean.p, mean.adjusted))
@@ -270,8 +270,8 @@ def _notes(run: Results, *, added: bool) -> Iterator[str]:
     yield from caveats(run.run)
     if run.noise and added:
         yield (
-            f"rows that were asked again changed by {200 * run.noise:.1f} points on average; that "
-            "noise is in the intervals"
+            f"rows that were generated again changed by {200 * run.noise:.1f} points on average; "
+            "that noise is in the intervals"
         )
 
 
@@ -280,15 +280,15 @@ def labels_of(runs: Sequence[Results]) -> list[str]:
 
     Where names repeat, the options or the revision that differ follow, or else a number.
     """
-    shown = [
+    own_names = [
         shortened(run.name or run.run.model, 80) + " without context" * run.run.no_context
         for run in runs
     ]
     alike: dict[str, list[RunInfo]] = {}
-    for name, run in zip(shown, runs, strict=True):
+    for name, run in zip(own_names, runs, strict=True):
         alike.setdefault(name, []).append(run.run)
     labels: list[str] = []
-    for name, run in zip(shown, runs, strict=True):
+    for name, run in zip(own_names, runs, strict=True):
         name += _apart(run.run, alike[name])
         mark = " [claimed]" * bool(run.claimed)
         names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
@@ -304,10 +304,10 @@ def options_of(run: RunInfo) -> Mapping[str, Any]:
 def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
     """Return in brackets what tells a run from others of its name; empty if that is long."""
     options = {key: {str(options_of(one).get(key)) for one in runs} for key in options_of(run)}
-    told = [f"{key} {options_of(run)[key]}" for key, found in options.items() if len(found) > 1]
-    if not told and run.model_revision and len({one.model_revision for one in runs}) > 1:
-        told = [f"revision {run.model_revision[:12]}"]
-    text = visible(", ".join(told))
+    parts = [f"{key} {options_of(run)[key]}" for key, values in options.items() if len(values) > 1]
+    if not parts and run.model_revision and len({one.model_revision for one in runs}) > 1:
+        parts = [f"revision {run.model_revision[:12]}"]
+    text = visible(", ".join(parts))
     return f" ({text})" if 0 < len(text) <= 40 else ""
 
 
@@ -331,9 +331,9 @@ def obstacles(first: Results, second: Results, *, paired: bool) -> Iterator[str]
     if paired:
         return
     common = [name for name in first.configs if name in second.configs]
-    changed = [name for name in common if first.configs[name].params != second.configs[name].params]
-    if changed:
-        yield f"no question is shared, and the parameters of {changed[0]} differ"
+    differ = [name for name in common if first.configs[name].params != second.configs[name].params]
+    if differ:
+        yield f"no question is shared, and the parameters of {differ[0]} differ"
     for place, run in (("first", first), ("second", second)):
         configs = [run.configs[name] for name in common]
         if not all(one.questions or one.question_digest for one in configs):
@@ -380,12 +380,12 @@ def check_comparable(
         RulerError: they cannot, and `force` is false or their editions differ.
     """
     for place, other in enumerate(runs):
-        found = list(obstacles(runs[0], other, paired=stack.paired(0, place)))
+        problems = list(obstacles(runs[0], other, paired=stack.paired(0, place)))
         same_edition = runs[0].run.data.edition == other.run.data.edition
-        if found and not (force and same_edition):
+        if problems and not (force and same_edition):
             whose = f"{names[place]}: " if names else ""
             way_out = remedy if same_edition else "run both models on one edition"
-            msg = f"{whose}not comparable: {'; '.join(found)}; {way_out}"
+            msg = f"{whose}not comparable: {'; '.join(problems)}; {way_out}"
             raise RulerError(msg)
 
 
@@ -423,11 +423,12 @@ def compare(
     """
     runs = [read_results(first), read_results(second)]
     check_scored(*runs)
-    made = compared(pair_table(runs, force=force, score=score), 0, 1)
+    comparison = compared(pair_table(runs, force=force, score=score), 0, 1)
     exact = [_with_score(run, "exact") for run in runs if _has(run, "exact")]
     if len(exact) < 2 or exact == [_with_score(run, score) for run in runs]:
-        return made
-    return replace(made, exact=PairTable(exact, made.labels).difference((None, None), 0, 1))
+        return comparison
+    gap = PairTable(exact, comparison.labels).difference((None, None), 0, 1)
+    return replace(comparison, exact=gap)
 
 
 def _has(results: Results, score: ScoreName) -> bool:

@@ -69,10 +69,10 @@ def contamination(
         msg = f"not a test of contamination: {problem}"
         raise RulerError(msg)
     check_scored(*runs)
-    made = compared(PairTable(runs, labels_of(runs), margin=margin), 0, 1)
+    comparison = compared(PairTable(runs, labels_of(runs), margin=margin), 0, 1)
     return replace(
-        made,
+        comparison,
         basis="unpaired: public and fresh rows ask otherwise",
         warnings=tuple(warnings),
-        notes=(*(f"forced: {warning}" for warning in warnings), *made.notes),
+        notes=(*(f"forced: {warning}" for warning in warnings), *comparison.notes),
     )

@@ -78,13 +78,13 @@ def shown_by_depth(
     }
     if not cells:
         return []
-    pieces, shown, rows = (
+    pieces, hits, rows = (
         np.sum([getattr(cell, name) for cell in cells.values()], axis=0)
         for name in ("pieces", "shown", "rows")
     )
     for bins in (bins for bins in (BINS, 5, 2, 1) if bins <= most):
         total, right, count = (
-            np.asarray(column).reshape(bins, -1).sum(axis=1) for column in (pieces, shown, rows)
+            np.asarray(column).reshape(bins, -1).sum(axis=1) for column in (pieces, hits, rows)
         )
         if min(count) >= MIN_ROWS or bins == 1:
             break

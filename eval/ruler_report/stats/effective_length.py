@@ -110,14 +110,14 @@ def possible_lengths(intervals: Mapping[int, tuple[Floats, Floats]], bar: float)
 
     An effective length reaches the bar, and no longer length does.
     """
-    found = []
+    possible = []
     for length in sorted((0, *intervals), reverse=True):
         low, high = intervals[length] if length else (-1.0, np.inf)
         if high >= bar:
-            found.append(length)
+            possible.append(length)
         if low >= bar:
             break
-    return found
+    return possible
 
 
 def ranks(values: Sequence[float]) -> list[int]:

@@ -27,7 +27,7 @@ from ruler_report.format import format_length
 from ruler_report.results_file import Results
 from ruler_report.stats.baseline import check_margin
 from ruler_report.stats.effective_length import OVERALL
-from ruler_report.table import Shown, Table
+from ruler_report.table import Printable, Table
 
 #: Share of equal models that pass all tests.
 POWER = 0.8
@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class GatePlan(Shown):
+class GatePlan(Printable):
     """The plan of a gate; it prints as a table.
 
     Attributes:
@@ -80,7 +80,7 @@ class GatePlan(Shown):
         """Whether that many rows are available."""
         return self.rows <= self.available
 
-    def shown(self) -> list[Table | str]:
+    def display_parts(self) -> list[Table | str]:
         """Return the table, the rows to run, and what they cost."""
         rows = tuple(
             (one.name, str(one.configs), f"{one.rows:,}", f"{one.smallest:.2f}")
@@ -148,7 +148,7 @@ def plan(
     available = min(rows or RELEASED, RELEASED)
     errors = 1.96 + NormalDist().inv_cdf(POWER ** (1 / len(categories)))
     parts = tuple(
-        _part(name, found, margin / 100, errors, available) for name, found in categories.items()
+        _part(name, values, margin / 100, errors, available) for name, values in categories.items()
     )
     needed = max(part.rows for part in parts)
     cost, notes = None, list[str]()
@@ -168,16 +168,16 @@ def _variances(baseline: Results | None, lengths: tuple[int, ...]) -> dict[tuple
     if baseline is None:
         of = USUAL * (1 - USUAL)
         return {(task, length): of for length in lengths or LENGTHS for task in TASKS}
-    found = {}
+    variances = {}
     for name in baseline.configs:
         key = parse_config(name)
         if (known := _known(baseline, name)) and (not lengths or key[1] in lengths):
-            found[key] = float(np.var([*known, 0.0, 1.0]))
-    if not found:
+            variances[key] = float(np.var([*known, 0.0, 1.0]))
+    if not variances:
         what = ", ".join(map(format_length, lengths)) or "any length"
         msg = f"--baseline {quote(baseline.run.model)}: no row of {what} has a score"
         raise UsageError(msg)
-    return found
+    return variances
 
 
 def _known(baseline: Results, config: str) -> list[float]:
@@ -202,10 +202,10 @@ def _cost(
     if not model:
         msg = f"--model is missing: --gpu {gpu} is for what it would cost to run one"
         raise UsageError(msg)
-    opened = open_model(EvalConfig(model=model))
-    shape = shape_of(text_part(opened.config), opened.weight_bytes, {})
+    checkpoint = open_model(EvalConfig(model=model))
+    shape = shape_of(text_part(checkpoint.config), checkpoint.weight_bytes, {})
     if shape is None:
-        return None, [f"{opened.name}: no estimate for this architecture"]
+        return None, [f"{checkpoint.name}: no estimate for this architecture"]
     budgets = {task: TASKS[task].max_new_tokens if task in TASKS else 128 for task, _ in configs}
     tokens = [(length, budgets[task]) for task, length in configs for _ in range(rows)]
     return estimate(shape, tokens, GPUS[gpu]), []

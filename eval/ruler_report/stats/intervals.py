@@ -84,7 +84,7 @@ class Statistic:
         return np.where(right > 0, np.maximum(above, share**self.rows), 1.0)
 
     def _counts(self) -> tuple[Floats, Floats]:
-        """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
+        """Return how many rows right and wrong would measure a mean of 0/1 scores as well."""
         span = 1.0 - self.lowest
         mean = np.clip((self.value - self.lowest) / span, 0.0, 1.0)
         pseudo = self.added * (mean**2 + (1 - mean) ** 2)  # two, one at each end of the range
@@ -103,7 +103,7 @@ class Mean(Statistic):
     Attributes:
         errors: by task, what each question adds to the error of the mean. A question has the same
             index at every length, so its scores at all lengths are one contribution; so are those
-            of tasks that ask the same. Other tasks ask different questions: independent ones.
+            of tasks with the same questions. Other tasks have other, independent questions.
         scored: number of rows with a score and a weight.
     """
 
@@ -121,7 +121,7 @@ def mean_of(
     Args:
         scores: by task in [0, 1], shape (..., questions, lengths); NaN where a row has no score.
         weights: by task, a weight for each length; all of them add up to 1.
-        asks: the tasks whose questions others ask again.
+        asks: the tasks whose questions other tasks have, too.
 
     >>> mean = mean_of({"vt": np.array([[1.0]] * 39 + [[0.0]])}, {"vt": np.ones(1)})
     >>> [round(100 * float(end), 1) for end in mean.interval()]
@@ -133,12 +133,12 @@ def mean_of(
     for task in weights:
         groups.setdefault(asks.get(task, task), []).append(task)
     for task, alike in groups.items():
-        found = _side_by_side([scores[name] for name in alike])
+        matrix = _side_by_side([scores[name] for name in alike])
         weight = np.concatenate([weights[name] for name in alike])
-        unscored = np.isnan(found)
-        scored, filled = 1.0 - unscored, np.where(unscored, 0.0, found)
+        unscored = np.isnan(matrix)
+        scored, filled = 1.0 - unscored, np.where(unscored, 0.0, matrix)
         count += int(scored[..., weight > 0].sum())
-        each = np.ones(found.shape[-2])
+        each = np.ones(matrix.shape[-2])
         counts = each @ scored
         means, shares = each @ filled / counts, weight / counts
         errors[task] = ((filled - means[..., None, :] * scored) @ shares[..., None])[..., 0]
@@ -179,8 +179,8 @@ def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.
     share = np.asarray(share)
     if paired:
         errors = {
-            task: found - share[..., None] * first.errors[task]
-            for task, found in second.errors.items()
+            task: error - share[..., None] * first.errors[task]
+            for task, error in second.errors.items()
         }
         variance = _variance(errors)
     else:

@@ -1,6 +1,6 @@
 """One table of pairs: the difference of any two runs, from which every conclusion is read.
 
-Rows pair by what they ask (`scores.py`). Runs that share no question (another seed) are compared
+Rows pair by their question (`scores.py`). Runs that share no question (another seed) are compared
 unpaired. Intervals and p-values are those of `intervals.py`, each of the bound that hurts: an
 interval leaves out 0 exactly if the p-value is below 5 %.
 
@@ -59,12 +59,12 @@ class Difference:
     verdict: str = CANNOT_TELL
 
     @property
-    def shown(self) -> str:
-        """The difference; nothing where only its bounds are known."""
+    def points(self) -> str:
+        """The difference, signed, in percentage points; empty where only its bounds are known."""
         return format_signed(self.value) if all(self.rows) else ""
 
     def __str__(self) -> str:
-        return f"{self.shown} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
+        return f"{self.points} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Pairs:
     @cached_property
     def p(self) -> Floats:
         """The two-sided p-values: 1 unless one of the two runs is better in its lower bound."""
-        found, better = np.ones_like(self.value), (self.lower.value > 0) & ~self.same
-        found[better] = np.minimum(1.0, 2 * self.lower.at(better).p_above())
-        return np.minimum(found, found.T)
+        p_values, better = np.ones_like(self.value), (self.lower.value > 0) & ~self.same
+        p_values[better] = np.minimum(1.0, 2 * self.lower.at(better).p_above())
+        return np.minimum(p_values, p_values.T)
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats]:
@@ -109,12 +109,12 @@ class Pairs:
         known[[*without]] = False
         present = np.flatnonzero(known)
         where = np.ix_(present, present)
-        found: list[Ranks] = [None] * len(self.value)
+        intervals: list[Ranks] = [None] * len(self.value)
         for run, rank in zip(
             present, rank_intervals(self.p[where], self.value[where]), strict=True
         ):
-            found[run] = rank
-        return found
+            intervals[run] = rank
+        return intervals
 
 
 def rank_intervals(p: Floats, value: Floats) -> list[tuple[int, int]]:
@@ -123,8 +123,8 @@ def rank_intervals(p: Floats, value: Floats) -> list[tuple[int, int]]:
     It begins after the runs that are better, and ends before those that are worse, after Holm's
     correction over all pairs.
     """
-    shown = _adjusted([p])[0] < LEVEL
-    better, worse = (shown & (value > 0)).sum(axis=1), (shown & (value < 0)).sum(axis=1)
+    is_shown = _holm_of_means([p])[0] < LEVEL
+    better, worse = (is_shown & (value > 0)).sum(axis=1), (is_shown & (value < 0)).sum(axis=1)
     return [(1 + int(n), len(p) - int(m)) for n, m in zip(better, worse, strict=True)]
 
 
@@ -141,14 +141,14 @@ def holm(p: Floats) -> Floats:
     return adjusted
 
 
-def _adjusted(family: Sequence[Floats]) -> list[Floats]:
+def _holm_of_means(family: Sequence[Floats]) -> list[Floats]:
     """Return the corrected p-values of several means, each of all pairs of runs."""
     upper = np.triu_indices(len(family[0]), 1)
-    found = [np.ones_like(p) for p in family]
+    corrected = [np.ones_like(p) for p in family]
     parts = np.split(holm(np.concatenate([p[upper] for p in family])), len(family))
-    for matrix, part in zip(found, parts, strict=True):
+    for matrix, part in zip(corrected, parts, strict=True):
         matrix[upper] = matrix.T[upper] = part
-    return found
+    return corrected
 
 
 class PairTable:
@@ -210,7 +210,7 @@ class PairTable:
             name: (p, adjusted)
             for family in families.values()
             for (name, p), adjusted in zip(
-                family.items(), _adjusted([*family.values()]), strict=True
+                family.items(), _holm_of_means([*family.values()]), strict=True
             )
         }
 
@@ -220,8 +220,8 @@ class PairTable:
         value, low, high = (100 * float(x[at]) for x in (pairs.value, *pairs.interval))
         p, adjusted = (float(x[at]) for x in self._p[name])
         rows = int(pairs.rows[second, first]), int(pairs.rows[at])
-        found = Difference(value, low, high, p, rows, adjusted)
-        return replace(found, verdict=_verdict(found, self.margin))
+        gap = Difference(value, low, high, p, rows, adjusted)
+        return replace(gap, verdict=_verdict(gap, self.margin))
 
 
 def _verdict(gap: Difference, margin: float | None) -> str:
@@ -261,7 +261,7 @@ def pairs_of(stack: ScoreStack, tasks: Sequence[str], lengths: Mapping[int, floa
         added[where] = (np.asarray(first.added)[:, None] + second.added) / 2
         value[where], rows[where] = lower[where], second.scored / len(other)
         if not stack.complete:
-            value[where], rows[where] = _answered(stack, one, other, tasks, lengths)
+            value[where], rows[where] = _differences(stack, one, other, tasks, lengths)
     value = np.clip(value, lower, -lower.T)
     bound = Statistic(lower, variance, size, -1.0, added)
     return Pairs(rows, value, bound, stack.same & ~np.isnan(value))
@@ -278,12 +278,12 @@ def _products(first: Floats, second: Floats) -> Floats:
         np.pad(matrix, ((0, -len(matrix) % size), (0, 0))).reshape(-1, size, matrix.shape[1])
         for matrix in (first, second)
     ]
-    found = blocks[0][:, None] @ blocks[1].swapaxes(1, 2)
-    square = found.swapaxes(1, 2).reshape(len(blocks[0]) * size, len(blocks[1]) * size)
+    blockwise = blocks[0][:, None] @ blocks[1].swapaxes(1, 2)
+    square = blockwise.swapaxes(1, 2).reshape(len(blocks[0]) * size, len(blocks[1]) * size)
     return square[: len(first), : len(second)]
 
 
-def _answered(
+def _differences(
     stack: ScoreStack, first: Ints, second: Ints, tasks: Sequence[str], lengths: Mapping[int, float]
 ) -> tuple[Floats, Floats]:
     """Return the differences over answered rows, and their number.
@@ -295,14 +295,14 @@ def _answered(
     value, number = np.zeros((2, len(first), len(second)))
     known = np.ones_like(value)
     for task, (at, weight) in product(tasks, enumerate(lengths.values())):
-        answered, low, high = (
+        has_score, low, high = (
             [
                 scores[task][runs][:, mask[task][:, at], columns[at]].astype(np.float64)
                 for runs, mask in zip((first, second), masks, strict=True)
             ]
             for scores in (stack.answered, stack.low, stack.high)
         )
-        a, b = answered
+        a, b = has_score
         middle = [(x + y).mean(axis=1) / 2 for x, y in zip(low, high, strict=True)]
         if masks[0] is masks[1]:
             both = a @ b.T
@@ -314,7 +314,7 @@ def _answered(
         else:
             means = [
                 np.divide((x * n).sum(axis=1), n.sum(axis=1), out=m, where=n.any(axis=1))
-                for x, n, m in zip(low, answered, middle, strict=True)
+                for x, n, m in zip(low, has_score, middle, strict=True)
             ]
             value += weight / len(tasks) * (means[1] - means[0][:, None])
             number += b.sum(axis=1)

@@ -1,4 +1,4 @@
-"""The scores of runs, their rows aligned by what they ask; and their means with intervals.
+"""The scores of runs, their rows aligned by question; and their means with intervals.
 
 Rows are the same if task, length and the digest of the question are. So a subset stands beside the
 whole, `mini` beside `ruler`, and one tokenizer beside another.
@@ -128,7 +128,7 @@ class ScoreStack:
         The value is of the answered rows; the interval reaches from the lower end of the lower
         bound to the upper end of the upper one. None for a run that lacks a part.
         """
-        found: list[Estimate | None] = [None] * len(self.configs)
+        estimates: list[Estimate | None] = [None] * len(self.configs)
         for runs in self.alike:
             ends = self.bounds(runs, runs, groups, lengths)
             if ends is None:
@@ -139,14 +139,14 @@ class ScoreStack:
                 cells = [
                     self.configs[run][t, n] for group in groups for t in group for n in lengths
                 ]
-                found[run] = Estimate(
+                estimates[run] = Estimate(
                     _weighted(self._means[run], groups, lengths),
                     100 * float(lows[place]),
                     100 * float(highs[place]),
                     sum(cell.scored for cell in cells) * all(cell.scored for cell in cells),
                     sum(cell.rows for cell in cells),
                 )
-        return found
+        return estimates
 
     def lowest(self, tasks: Sequence[str], lengths: Mapping[int, float]) -> list[float | None]:
         """Return each run's mean in percent, unanswered rows counted as wrong; None as above."""
@@ -174,19 +174,19 @@ class ScoreStack:
         shares = {task: column / len(groups) / len(group) for group in groups for task in group}
 
         def mean(scores: Mapping[str, Floats], runs: Ints, mask: Masks) -> Mean:
-            chosen = {
+            compared = {
                 task: np.where(rows, scores[task][runs][..., columns], np.nan)
                 for task, rows in mask.items()
             }
-            return mean_of(chosen, shares, self.base_tasks)
+            return mean_of(compared, shares, self.base_tasks)
 
-        found: list[Mean] = []
+        means: list[Mean] = []
         for runs, mask in zip((firsts, seconds), masks, strict=True):
-            if found and runs is firsts and mask is masks[0]:
-                return found[0], found[1], found[0], found[1]
+            if means and runs is firsts and mask is masks[0]:
+                return means[0], means[1], means[0], means[1]
             low = mean(self.low, runs, mask)
-            found += [low, low if self.complete else mean(self.high, runs, mask)]
-        return found[0], found[1], found[2], found[3]
+            means += [low, low if self.complete else mean(self.high, runs, mask)]
+        return means[0], means[1], means[2], means[3]
 
     def masks(
         self, first: int, second: int, tasks: Sequence[str], columns: Sequence[int]
@@ -208,17 +208,17 @@ class ScoreStack:
 
         Paired runs have a config if they share a row of it.
         """
-        found = np.zeros((len(self.tasks), len(self.lengths)), dtype=bool)
+        has_rows = np.zeros((len(self.tasks), len(self.lengths)), dtype=bool)
         for place, task in enumerate(self.tasks):
             cells = [~np.isnan(self.low[task][group[0]]) for group in self.alike]
-            found[place] = np.all([cell.any(axis=0) for cell in cells], axis=0)
+            has_rows[place] = np.all([cell.any(axis=0) for cell in cells], axis=0)
             for one, other in product(range(len(cells)), repeat=2):
                 if self.paired(self.alike[one][0], self.alike[other][0]):
-                    found[place] &= (cells[one] & cells[other]).any(axis=0)
-        columns = np.flatnonzero(found.any(axis=0))
+                    has_rows[place] &= (cells[one] & cells[other]).any(axis=0)
+        columns = np.flatnonzero(has_rows.any(axis=0))
         if not len(columns):
             return (), ()
-        tasks = tuple(t for t, has in zip(self.tasks, found, strict=True) if has[columns].all())
+        tasks = tuple(t for t, has in zip(self.tasks, has_rows, strict=True) if has[columns].all())
         return tasks, tuple(self.lengths[column] for column in columns)
 
 
@@ -259,7 +259,7 @@ def _places(runs: Sequence[Configs]) -> tuple[list[dict[tuple[str, int], Ints]],
     """Return where each row of each run's configs stands among the questions, and their number.
 
     A question stands at its index; other questions of the same index follow in blocks. So a
-    question has one place at all lengths, and in all tasks that ask the same.
+    question has one place at all lengths, and in all tasks with the same questions.
     """
     every = [config for configs in runs for config in configs.values()]
     recorded: dict[str, str] = {}
@@ -272,13 +272,13 @@ def _places(runs: Sequence[Configs]) -> tuple[list[dict[tuple[str, int], Ints]],
 
     def places_of(key: tuple[str, int], config: ConfigResult) -> Ints:
         rows, digest = config.rows, config.question_digest or config.digest
-        found = config.questions or recorded[digest]
-        name = (key, found or digest, rows)
+        questions = config.questions or recorded[digest]
+        name = (key, questions or digest, rows)
         if name not in known:
-            seen = versions.setdefault(key, [])
-            seen += [{} for _ in range(rows - len(seen))]
-            ids = [found[16 * row : 16 * (row + 1)] or name[1] for row in range(rows)]
-            which = [at.setdefault(one, len(at)) for at, one in zip(seen, ids, strict=False)]
+            indexes = versions.setdefault(key, [])
+            indexes += [{} for _ in range(rows - len(indexes))]
+            ids = [questions[16 * row : 16 * (row + 1)] or name[1] for row in range(rows)]
+            which = [at.setdefault(one, len(at)) for at, one in zip(indexes, ids, strict=False)]
             known[name] = np.arange(rows) + block * np.array(which, dtype=np.int64)
         return known[name]
 

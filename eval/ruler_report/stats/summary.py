@@ -31,7 +31,7 @@ from ruler_report.stats.effective_length import (
 from ruler_report.stats.intervals import Statistic, minus
 from ruler_report.stats.scores import Estimate, Groups, ScoreStack
 from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
-from ruler_report.table import Shown, Table
+from ruler_report.table import Printable, Table
 
 AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -58,7 +58,7 @@ class Claims:
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Shown):
+class Summary(Printable):
     """The statistics of a run; it prints as the table of `ruler-eval score`.
 
     Attributes:
@@ -111,7 +111,7 @@ class Summary(Shown):
     claims: Claims | None = None
     sample_spread: Rates = field(default_factory=dict)
 
-    def shown(self) -> tuple[Table, ...]:
+    def display_parts(self) -> tuple[Table, ...]:
         """Return the tables of scores and of exact scores, by task and length."""
         exact = self.exact_table()
         return (self.table(), exact) if exact.rows else (self.table(),)
@@ -185,7 +185,7 @@ class Summary(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class ScoredRun(Shown):
+class ScoredRun(Printable):
     """A run with its summary and its name in a report; it prints as the table of its scores.
 
     Attributes:
@@ -203,11 +203,11 @@ class ScoredRun(Shown):
         """The results of each config."""
         return self.results.configs
 
-    def shown(self) -> tuple[Table | str, ...]:
+    def display_parts(self) -> tuple[Table | str, ...]:
         """Return the tables of scores, and where they were written."""
         count = f"{self.results.scored:,} of {self.results.rows:,} rows scored"
         lines = [self.results.validity_line, f"{self.file}: {count}" if self.file else count]
-        return (*self.summary.shown(), *lines)
+        return (*self.summary.display_parts(), *lines)
 
     @property
     def exit_status(self) -> int:
@@ -255,8 +255,8 @@ class RunScores(ScoreStack):
         `kind` is that of the weights of the lengths.
         """
         shares = weights(len(lengths), kind).tolist()
-        (found,) = self.estimates(groups, dict(zip(lengths, shares, strict=True)))
-        return found
+        (estimate,) = self.estimates(groups, dict(zip(lengths, shares, strict=True)))
+        return estimate
 
     def by_length(self, *groups: Sequence[str]) -> dict[int, Estimate]:
         """Return the mean of the means of groups of tasks, at each length that all tasks have."""
@@ -288,9 +288,9 @@ class RunScores(ScoreStack):
         (this,) = self.alike
         for length in self.lengths:
             (value,) = self.lowest(tasks, {length: 1.0})
-            found = self.bounds(this, this, (tasks,), {length: 1.0})
-            if found and value is not None:
-                values[length], bounds[length] = value, found[:2]
+            means = self.bounds(this, this, (tasks,), {length: 1.0})
+            if means and value is not None:
+                values[length], bounds[length] = value, means[:2]
         ends: dict[int, tuple[Statistic, Statistic]] = {**bounds}
         shortest, bar = min(values), threshold / 100
         if own:
@@ -322,8 +322,8 @@ def summarize(results: Results) -> Summary:
     }
     overall, averages = table.by_length(tasks), dict[str, Estimate]()
     if tuple(overall) == lengths and len(lengths) > 1:
-        found = {name: table.mean((tasks,), lengths, name) for name in AVERAGES}
-        averages = {name: mean for name, mean in found.items() if mean}
+        means = {name: table.mean((tasks,), lengths, name) for name in AVERAGES}
+        averages = {name: mean for name, mean in means.items() if mean}
     return Summary(
         lengths=lengths,
         tasks=tasks,
@@ -426,7 +426,7 @@ def _claims(table: RunScores) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
     kinds = {task: config.params.get("none") for (task, _), config in table.run.items()}
     present, absent = (
-        [task for task, kind in kinds.items() if kind == wanted] for wanted in ("possible", "true")
+        [task for task, kind in kinds.items() if kind == name] for name in ("possible", "true")
     )
     if not (present or absent):
         return None

@@ -1,4 +1,4 @@
-"""What a suite varies, found in the parameters of its tasks and never in their names.
+"""What a suite varies, read from the parameters of its tasks, never from their names.
 
     vt_hops_2    {chains: 1, hops: 2}
     vt_hops_4    {chains: 1, hops: 4}      a line over hops: 2, 4, 12
@@ -186,8 +186,8 @@ class Spread:
         tasks: that share the questions, by their mean score, rising.
         means: of them, in percent.
         rows: scored in all of them.
-        p_value: how often the spread is as great or greater if each question's scores are dealt to
-            the tasks at random.
+        p_value: how often the spread is as great or greater if each question's scores are
+            assigned to the tasks at random.
     """
 
     length: int
@@ -229,10 +229,10 @@ def _chance(name: str, scores: Floats) -> float:
     """Return the p-value of the spread of column means, by permutations within rows."""
     digest = hashlib.sha256(f"ruler-eval/1/spread/{name}".encode()).digest()
     rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
-    reached = 1
+    count = 1
     spread = np.ptp(scores.sum(axis=0))
-    varied = scores[np.ptp(scores, axis=1) > 0]  # the others add the same to every column
+    rows = scores[np.ptp(scores, axis=1) > 0]  # the others add the same to every column
     for _ in range(0, PERMUTATIONS, BATCH):
-        shuffled = rng.permuted(np.broadcast_to(varied, (BATCH, *varied.shape)).copy(), axis=2)
-        reached += int(np.count_nonzero(np.ptp(shuffled.sum(axis=1), axis=1) >= spread - 1e-9))
-    return reached / (PERMUTATIONS + 1)
+        shuffled = rng.permuted(np.broadcast_to(rows, (BATCH, *rows.shape)).copy(), axis=2)
+        count += int(np.count_nonzero(np.ptp(shuffled.sum(axis=1), axis=1) >= spread - 1e-9))
+    return count / (PERMUTATIONS + 1)
