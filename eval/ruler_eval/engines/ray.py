@@ -123,10 +123,8 @@ def _generate(
             place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 group, 0, placement_group_capture_child_tasks=True
             )
-            actor_gpus = (
-                0 if spread else gpus
-            )  # vLLM itself starts a worker on each GPU of the group
-            about = {"num_cpus": 1, "num_gpus": actor_gpus, "scheduling_strategy": place}
+            own = 0 if spread else gpus  # vLLM itself starts a worker on each GPU of the group
+            about = {"num_cpus": 1, "num_gpus": own, "scheduling_strategy": place}
             actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
             serve = actor.serve.options(num_returns="streaming")
             return Copy(group, actor, serve.remote(make, config))
