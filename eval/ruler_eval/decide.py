@@ -305,7 +305,7 @@ def decided(
         decision = Decision(question, rows_of(folder, info), info)
         decision.replay(answers)
     except (RulerError, OSError) as error:
-        answer = f"{quote(text)}: the answers cannot be evaluated ({error})"
+        answer = f"{quote(text)}: what the answers decide cannot be told ({error})"
         return {"question": text, "decided": False, "answer": answer, "guarantee": ""}
     return decision.to_record()
 
