@@ -4,7 +4,7 @@ pyarrow 21, 24 and 26 write three different files for the same rows, so the hash
 file cannot show that two datasets are equal. The digest is a sha256 over the rows themselves. Each
 field is framed as a netstring (https://cr.yp.to/proto/netstrings.txt), so that different fields
 never give the same bytes. The question digest covers the question and its answers alone: it is
-equal for every tokenizer and length that ask the same questions.
+equal for every tokenizer and length with the same questions.
 """
 
 import hashlib
@@ -89,13 +89,13 @@ class Row:
         return cls(**values | {"outputs": tuple(record["outputs"]), "evidence": spans})
 
     def __repr__(self) -> str:
-        return lines_of(f"Row {self.id}: {self.length} tokens", self._shown())
+        return lines_of(f"Row {self.id}: {self.length} tokens", self._display())
 
     def _repr_html_(self) -> str:
-        return html_table(("", self.id), self._shown().items())
+        return html_table(("", self.id), self._display().items())
 
-    def _shown(self) -> dict[str, object]:
-        """Return what people see of a row, by column."""
+    def _display(self) -> dict[str, object]:
+        """Return the values to display, by column."""
         names = ("context", "question", "answer_prefix", "outputs", "max_new_tokens", "length")
         return {**{name: getattr(self, name) for name in names}, "evidence": len(self.evidence)}
 
@@ -188,15 +188,15 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
 
 
 def question_bytes(row: Row | PackedRow) -> bytes:
-    """Return the canonical bytes of what a row asks, which no tokenizer or length changes."""
+    """Return the canonical bytes of a row's question, which no tokenizer or length changes."""
     return _netstrings([_netstrings([b"%d" % row.index, *_question(row)])])
 
 
 def question_digest(row: Row | PackedRow) -> str:
-    """Return 16 hexadecimal digits that identify what a row asks; runs pair their rows by it.
+    """Return 16 hexadecimal digits that identify a row's question; runs pair their rows by it.
 
     It is the beginning of the question digest of a config that has only this row: equal for all
-    tokenizers, lengths and suites that ask the same.
+    tokenizers, lengths and suites with the same question.
     """
     return hashlib.sha256(QUESTIONS_HEADER + question_bytes(row)).hexdigest()[:16]
 

@@ -104,10 +104,10 @@ class Dataset:
             if name not in self.rows:
                 msg = f"{quote(name)} is not in {self.source}; it has {', '.join(self.rows)}"
                 raise UsageError(msg)
-        chosen = [n for n in self.manifest.select(tasks, lengths) if n in (configs or self.rows)]
-        if not chosen:
+        names = [n for n in self.manifest.select(tasks, lengths) if n in (configs or self.rows)]
+        if not names:
             raise UsageError(self.source, "no config has these tasks, lengths and names")
-        most = {n: min(firsts.get(parts[n][1]) or self.rows[n], self.rows[n]) for n in chosen}
+        most = {n: min(firsts.get(parts[n][1]) or self.rows[n], self.rows[n]) for n in names}
         return replace(self, rows=most)
 
     def fetch(self) -> "Dataset":
@@ -126,9 +126,9 @@ class Dataset:
         the last row saves as much as one without limit.
         """
         with closing(self.read(config)) as rows:
-            wanted = (row for row in rows if row.index in indices)
-            while held := list(islice(wanted, ALIKE)):
-                yield from sorted(held, key=lambda row: row.context)
+            some = (row for row in rows if row.index in indices)
+            while batch := list(islice(some, ALIKE)):
+                yield from sorted(batch, key=lambda row: row.context)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""
@@ -136,10 +136,10 @@ class Dataset:
         with readable(config), opened(self._file(config)) as file:
             table = file.read(columns, use_threads=False)
             lengths, answers = (map(int, table[name]) for name in columns)
-            found = list(zip(lengths, answers, strict=True))
-        if len(found) < rows:
-            raise damaged(config, f"it holds only {len(found)} rows")
-        return found[:rows]
+            sizes = list(zip(lengths, answers, strict=True))
+        if len(sizes) < rows:
+            raise damaged(config, f"it holds only {len(sizes)} rows")
+        return sizes[:rows]
 
     def questions(self, config: str) -> list[str]:
         """Return the question digest of each chosen row, read without its context."""

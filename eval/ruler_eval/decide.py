@@ -6,7 +6,7 @@
 
 A round is one row of each task of a length. Answers count once their round and all before it are
 complete; a row that failed counts as 0 in the lower bound and as 1 in the upper. A start records
-its question; the decision is derived from the answers (`decided`), until all rows are answered. A
+its question; `decision_of` derives the decision from the answers, until all rows are answered. A
 run that stopped has the same description as one over all rows, so that the same command without the
 option carries it on.
 """
@@ -285,7 +285,7 @@ class Decision:
         return f"{finding}, after {used:,} of {every:,} rows"
 
 
-def decided(
+def decision_of(
     folder: Path, rows_of: Callable[[Path, RunInfo], Dataset] = rows_of_run
 ) -> dict[str, Any] | None:
     """Return what the answers of a run decide, of the question that it was last started with.

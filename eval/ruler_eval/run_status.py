@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
-from ruler_eval.decide import decided
+from ruler_eval.decide import decision_of
 from ruler_eval.run_dir import RunFolder, read_info
 
 #: Reasons of failures that are printed.
@@ -174,5 +174,5 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     for summary in configs.values():
         summary.left = summary.rows - summary.answered - summary.failed
     figures, speed = tuple(configs.values()), run.rows_per_second()
-    decision = decided(run.path) if speed is None else None
+    decision = decision_of(run.path) if speed is None else None
     return Run(run.path, figures, failed, info.samples, speed, failure, decision)

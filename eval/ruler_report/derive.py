@@ -27,7 +27,7 @@ from ruler_data.names import quote
 from ruler_eval import answers, journal, metrics, metrics_ruler2, run_dir
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
-from ruler_eval.decide import decided
+from ruler_eval.decide import decision_of
 from ruler_eval.repetition import Pair, Repeat, read_repeats
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
@@ -64,13 +64,13 @@ def derive_named(
         RulerError: as `derive`; or a run has no score at all.
     """
     every: dict[str, Run] = {folder_of(run): run for run in runs}  # one that is twice there is one
-    named: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for entry in names:
         name, _, place = entry.rpartition("=")
         if not (name and place):
             option = f"--name {quote(entry)}"
             raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
-        named[folder_of(place)] = name
+        labels[folder_of(place)] = name
         every[folder_of(place)] = place
     numbers: dict[str, dict[str, float]] = {place: {} for place in every}
     for entry in attributes:
@@ -86,17 +86,17 @@ def derive_named(
             raise UsageError(option, f"{quote(match[3])} is not one of the runs")
         for place in [folder_of(match[3])] if match[3] else numbers:
             numbers[place][match[1]] = number
-    found = [
-        replace(derive(run, data), name=named.get(place, ""), attributes=numbers[place])
+    results = [
+        replace(derive(run, data), name=labels.get(place, ""), attributes=numbers[place])
         for place, run in every.items()
     ]
-    for run, one in zip(every.values(), found, strict=True):
+    for run, one in zip(every.values(), results, strict=True):
         if not one.scored:
             name = one.run.model if isinstance(run, Results) else str(run)
             raise RulerError(
                 quote(name, 200), "no row has a score; resume the run, or leave it out"
             )
-    return found
+    return results
 
 
 def folder_of(run: Run) -> str:
@@ -134,30 +134,30 @@ def derive(run: Run, data: str | None = None) -> Results:
         for problem in _differences("fingerprint", claim.fingerprint, info.fingerprint):
             raise RulerError(file, f"{problem} in {RUN_FILE}")
         _check_files(file, claim)
-    found = from_cache(key := key_of(info, folder))
-    if found is None:
-        _, answered = predictions.read_run(folder)
+    results = from_cache(key := key_of(info, folder))
+    if results is None:
+        _, records = predictions.read_run(folder)
         try:
             rows = _rows(folder, info, data)
         except (RulerError, OSError) as error:
             if claim is None:
                 raise
             return replace(claim, claimed=f"its rows cannot be read: {error}")
-        found = scoring.results_of(info, answered, rows, partial=True)
-        found = replace(found, window=window_of(folder))
-        to_cache(key, found)
-    notes = (*found.notes, *decided_by(folder, lambda *run: _rows(run[0], run[1], data)))
-    found = replace(found, noise=_noise(folder, found), notes=notes)
-    return found if claim is None else _agreed(file, claim, found)
+        results = scoring.results_of(info, records, rows, partial=True)
+        results = replace(results, window=window_of(folder))
+        to_cache(key, results)
+    notes = (*results.notes, *decided_by(folder, lambda *run: _rows(run[0], run[1], data)))
+    results = replace(results, noise=_noise(folder, results), notes=notes)
+    return results if claim is None else _reconcile(file, claim, results)
 
 
 def decided_by(folder: Path, rows_of: Callable[[Path, RunInfo], Dataset]) -> list[str]:
-    """Return a line on what the answers of a run decide, if it was asked to."""
-    found = decided(folder, rows_of)
-    return [] if found is None else ["; ".join(filter(None, (found["answer"], found["guarantee"])))]
+    """Return a line on what the answers of a run decide, if it had `--until-decided`."""
+    one = decision_of(folder, rows_of)
+    return [] if one is None else ["; ".join(filter(None, (one["answer"], one["guarantee"])))]
 
 
-def _noise(folder: Path, found: Results) -> float:
+def _noise(folder: Path, results: Results) -> float:
     """Return the variance of a row's score, from all repetitions together.
 
     A row that was repeated twice counts twice. Of two answers to a row each has half of the
@@ -167,10 +167,10 @@ def _noise(folder: Path, found: Results) -> float:
     for path, again in read_repeats(folder):
         for pair in again.pairs:
             config, _, index = pair.row.rpartition("/")
-            scores = found.configs[config].scores if config in found.configs else ()
+            scores = results.configs[config].scores if config in results.configs else ()
             is_row = index.isdecimal() and int(index) < len(scores)
             # The score of a row with several samples is their mean.
-            if not is_row or (found.run.samples == 1 and scores[int(index)] != pair.before):
+            if not is_row or (results.run.samples == 1 and scores[int(index)] != pair.before):
                 what = f"the run has no row {quote(pair.row)} with the score {pair.before}"
                 raise RulerError(path, f"{what}; remove it, and repeat again")
         pairs += again.pairs
@@ -189,14 +189,14 @@ def _of_predictions(file: Path, claim: Results) -> Results:
     """Return the results of predictions that are no run, if this machine has derived them."""
     places = [file.parent, *file.parent.iterdir()]
     place = next((path for path in places if scoring.name_of(path) == claim.predictions), None)
-    found = from_cache(key_of(claim.run, place)) if place else None
-    if found is None:
+    results = from_cache(key_of(claim.run, place)) if place else None
+    if results is None:
         why = "its predictions or its rows are not known here; score them again"
         return replace(claim, claimed=why)
-    return _agreed(file, claim, found)
+    return _reconcile(file, claim, results)
 
 
-def _agreed(file: Path, claim: Results, found: Results) -> Results:
+def _reconcile(file: Path, claim: Results, derived: Results) -> Results:
     """Return derived results, unless what the file claims contradicts them.
 
     Only two things are taken from the file, because answers and rows do not tell them: that the
@@ -206,16 +206,16 @@ def _agreed(file: Path, claim: Results, found: Results) -> Results:
         name: _with_parametric(one, claim.configs[name].failures.get(PARAMETRIC, ()))
         if name in claim.configs
         else one
-        for name, one in found.configs.items()
+        for name, one in derived.configs.items()
     }
-    found = replace(found, configs=configs)
-    if claim.validity and found.validity:
-        accepted = claim.validity.partial
-        found = replace(found, validity=replace(found.validity, partial=accepted))
-    if problem := next(contradictions(claim, found), None):
+    derived = replace(derived, configs=configs)
+    if claim.validity and derived.validity:
+        partial = claim.validity.partial
+        derived = replace(derived, validity=replace(derived.validity, partial=partial))
+    if problem := next(contradictions(claim, derived), None):
         msg = f"{file}: {problem} by its answers and rows; score the run again"
         raise RulerError(msg)
-    return found
+    return derived
 
 
 def _with_parametric(config: ConfigResult, marked: Sequence[int]) -> ConfigResult:
@@ -229,39 +229,39 @@ def _with_parametric(config: ConfigResult, marked: Sequence[int]) -> ConfigResul
     return replace(config, failures={kind: kinds[kind] for kind in sorted(kinds) if kinds[kind]})
 
 
-def contradictions(claim: Results, found: Results) -> Iterator[str]:
+def contradictions(claim: Results, derived: Results) -> Iterator[str]:
     """Yield what results claim that answers and rows do not give.
 
     Results of another version of this package must agree in what every version computes alike.
     """
-    yield from _differences("fingerprint", claim.fingerprint, found.fingerprint)
-    yield from _differences("run", vars(claim.run), vars(found.run))
-    same_version = claim.package_version == found.package_version
+    yield from _differences("fingerprint", claim.fingerprint, derived.fingerprint)
+    yield from _differences("run", vars(claim.run), vars(derived.run))
+    same_version = claim.package_version == derived.package_version
     columns = [
         {
             name: {key: value for key, value in vars(one).items() if same_version or key in LASTING}
             for name, one in each.configs.items()
         }
-        for each in (claim, found)
+        for each in (claim, derived)
     ]
     yield from _differences("configs", *columns)
     if same_version:
-        yield from _differences("validity", claim.validity, found.validity)
+        yield from _differences("validity", claim.validity, derived.validity)
 
 
-def _differences(where: str, claimed: Any, found: Any) -> Iterator[str]:  # noqa: ANN401
+def _differences(where: str, claimed: Any, derived: Any) -> Iterator[str]:  # noqa: ANN401
     """Yield the places at which two JSON values differ, with both values."""
-    if claimed == found:
+    if claimed == derived:
         return
-    if isinstance(claimed, dict) and isinstance(found, dict):
-        for name in sorted(claimed.keys() | found.keys()):
-            one, other = (values.get(name, "nothing") for values in (claimed, found))
+    if isinstance(claimed, dict) and isinstance(derived, dict):
+        for name in sorted(claimed.keys() | derived.keys()):
+            one, other = (values.get(name, "nothing") for values in (claimed, derived))
             yield from _differences(f"{where}.{name}", one, other)
-    elif isinstance(claimed, tuple) and isinstance(found, tuple) and len(claimed) == len(found):
-        for place, (one, other) in enumerate(zip(claimed, found, strict=True)):
+    elif isinstance(claimed, tuple) and isinstance(derived, tuple) and len(claimed) == len(derived):
+        for place, (one, other) in enumerate(zip(claimed, derived, strict=True)):
             yield from _differences(f"{where}.{place}", one, other)
     else:
-        one, other = (quote(str(value), 200) for value in (claimed, found))
+        one, other = (quote(str(value), 200) for value in (claimed, derived))
         yield f"{where}: {one} is claimed, {other} was found"
 
 
@@ -299,10 +299,10 @@ def _check_files(file: Path, claim: Results) -> None:
         size, digest = claim.files.get(name, (0, ""))
         if name == STARTS and name in there and name in claim.files:
             start = (file.parent / name).read_bytes()[:size]
-            changed = hashlib.sha256(start).hexdigest() != digest
+            is_changed = hashlib.sha256(start).hexdigest() != digest
         else:
-            changed = name != STARTS and there.get(name) != (size, digest)
-        if changed:
+            is_changed = name != STARTS and there.get(name) != (size, digest)
+        if is_changed:
             how = "changed" if name in claim.files else "added"
             msg = f"{file.parent / name}: was {how} after {file.name} was made; score the run again"
             raise RulerError(msg)

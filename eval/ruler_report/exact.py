@@ -1,6 +1,6 @@
 r"""The exact score of one answer, reported beside the official one, and what an answer names.
 
-The exact score wants every gold answer, and nothing else of its kind:
+The exact score needs every gold answer, and nothing else of its kind:
 
     answer                                  gold answers    recall    exact    F1
     "1. QZKRA\n2. PLMEW"                    QZKRA PLMEW     1.0       1.0      1.0
@@ -28,7 +28,7 @@ from ruler_eval.metrics_ruler2 import chosen_letter
 from ruler_report.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
 
 
-class Named(NamedTuple):
+class Names(NamedTuple):
     """What an answer names, in lower case: gold answers as whole words, others of their kind."""
 
     gold: frozenset[str]
@@ -41,50 +41,50 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
 
     `score` is the official one; the exact score is never above it.
     """
-    named = named_in(row, task, answer)
-    if named is None:  # an answer in free words is compared as a whole
-        given = [*map(normalized, short_answers(_counted_part(task, answer)))]
-        wanted = [*map(normalized, row.outputs)]
-        f1 = max(_token_f1(*pair) for pair in product(given, wanted))
-        return float(score == 1 and not {*given}.isdisjoint(wanted)), f1
+    names = names_in(row, task, answer)
+    if names is None:  # an answer in free words is compared as a whole
+        shorts = [*map(normalized, short_answers(_scored_part(task, answer)))]
+        golds = [*map(normalized, row.outputs)]
+        f1 = max(_token_f1(*pair) for pair in product(shorts, golds))
+        return float(score == 1 and not {*shorts}.isdisjoint(golds)), f1
     gold = {output.lower() for output in row.outputs}
-    if task.metric == "soft_part" and named.gold:  # any of the documents is an answer
-        gold = set(named.gold)
-    f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(named.others))
-    return float(score == 1 and named.gold == gold and not named.others), f1
+    if task.metric == "soft_part" and names.gold:  # any of the documents is an answer
+        gold = set(names.gold)
+    f1 = 2 * len(names.gold) / (len(gold) + len(names.gold) + len(names.others))
+    return float(score == 1 and names.gold == gold and not names.others), f1
 
 
 @lru_cache(maxsize=1)  # for the exact score, then for the label of the failure
-def named_in(row: Row, task: Task, answer: str) -> Named | None:
+def names_in(row: Row, task: Task, answer: str) -> Names | None:
     """Return what an answer names; None for families whose answers are free words (qa)."""
     text, gold = plain(answer), {output.lower() for output in row.outputs}
-    said = reasoning.split(answer)[1]
-    if any(output in said.lower() and output not in text.lower() for output in gold):
-        text = said  # a gold answer was taken for structure: {"QZKRA": "yes"}
-    found: Iterable[str]
+    reply = reasoning.split(answer)[1]
+    if any(output in reply.lower() and output not in text.lower() for output in gold):
+        text = reply  # a gold answer was taken for structure: {"QZKRA": "yes"}
+    candidates: Iterable[str]
     match task.params:
         case Niah() as params:
-            found = _values(row, params, text.lower())
+            candidates = _values(row, params, text.lower())
         case Ruler2() as params if params.kind != "qa" or params.level in ("basic", "easy"):
-            found = _of_ruler2(row, params, _counted_part(task, answer))
+            candidates = _of_ruler2(row, params, _scored_part(task, answer))
         case Vt() | Cwe() | Fwe() | Graph() if all(output.isdigit() for output in gold):
-            found = re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text)
+            candidates = re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text)
         case Vt() | Cwe() | Fwe() | Graph() as params:
-            found = _items(row, params, text, gold)
+            candidates = _items(row, params, text, gold)
         case _:
             return None
-    every = list(dict.fromkeys(found))
+    every = list(dict.fromkeys(candidates))
     others = [word for word in every if word not in gold]
     if others and text.lower().rstrip("-").endswith(last := others[-1]):
         cut = re.escape(last[:100])
         begins = rf"{cut}(?<![a-z0-9]{cut})[a-z0-9-]"  # begins with text, which is fast to find
         if re.search(begins, lower(row.context)) and not contains(lower(row.context), last):
             others.pop()  # the beginning of a word of the context: the answer was cut off
-    return Named(frozenset(every) & gold, tuple(others))
+    return Names(frozenset(every) & gold, tuple(others))
 
 
-def _counted_part(task: Task, answer: str) -> str:
-    """Return the last paragraph of an answer that is asked to copy first, else all of it."""
+def _scored_part(task: Task, answer: str) -> str:
+    """Return the last paragraph of an answer that has to copy first, else all of it."""
     params = task.params
     copies = isinstance(params, Ruler2) and params.level == "medium" and params.kind != "mk_niah"
     return answer.rstrip().rpartition("\n\n")[2] if copies else answer
@@ -120,10 +120,10 @@ _COMPOUND = re.compile(
 
 
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
-    """Yield values of the kind that the question wants, without those of the question."""
+    """Yield values of the question's kind, without those in the question."""
     kind = re.compile(_KINDS[params.value_type].replace("%d", str(params.digits)))
     excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
-    for value in kind.findall(_GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)):
+    for value in kind.findall(_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)):
         if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):
             yield value
     if params.none != "no" and re.search(r"(?<![\w-])none(?![\w-])", text):
@@ -138,12 +138,12 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     Beside items, a word alone between commas is one, too, if it is as long as names or coded words.
     """
-    size, asked = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
+    size, question = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
     is_name, is_listed = isinstance(params, Vt | Graph), isinstance(params, Cwe)
 
     def is_known(word: str) -> bool:
         if is_name:
-            may_be = word.lower() not in asked and (len(word) >= 5 or word.isupper())
+            may_be = word.lower() not in question and (len(word) >= 5 or word.isupper())
             return may_be and any(
                 contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
             )
@@ -164,10 +164,10 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         return note[0] if any(map(is_known, WORD.findall(note[0]))) else ","
 
     runs: list[list[str]] = [[]]
-    listed: set[str] = set()
-    heads: list[str] = []  # labels of one word, and what sentences of a numbered list tell of
+    items: set[str] = set()
+    heads: list[str] = []  # labels of one word, and subjects of the sentences of a numbered list
     every = segments(_NOTE.sub(without_notes, text))
-    for (before, _, number), (words, label, counted) in pairwise([([], False, False), *every]):
+    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *every]):
         known = [
             word.lower()
             for word in words
@@ -175,19 +175,19 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
             or (is_name and not label and word.isupper() and len(word) == size)
             or is_known(word)
         ]
-        listed.update(known)
+        items.update(known)
         yield from (word for word in known if not is_listed or word in gold)
-        if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
-            telling = [word for word in map(str.lower, words) if word not in SPEECH | asked]
+        if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not has_digit):
+            telling = [word for word in map(str.lower, words) if word not in SPEECH | question]
             if len(words) == 1 or (number and not before):
                 heads += {*telling[:1]}.intersection(known)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
         several = not is_name and not is_listed
-        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not counted))
-        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - asked)]
+        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
+        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - question)]
     for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
-        if len(run) > 1 or not listed.isdisjoint(run):
+        if len(run) > 1 or not items.isdisjoint(run):
             yield from filter(str.isascii, run)
 
 
@@ -216,10 +216,10 @@ def short_answers(answer: str) -> list[str]:
     return [text, *(each.strip(_EDGES + ".") for each in marked[-1:])]
 
 
-def _token_f1(given: str, wanted: str) -> float:
+def _token_f1(answer: str, gold: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
-    if given != wanted and not {"yes", "no", "noanswer"}.isdisjoint((given, wanted)):
+    if answer != gold and not {"yes", "no", "noanswer"}.isdisjoint((answer, gold)):
         return 0.0
-    words, gold = Counter(given.split()), Counter(wanted.split())
-    shared = (words & gold).total()
-    return 2 * shared / (words.total() + gold.total()) if shared else float(given == wanted)
+    counts, gold_counts = Counter(answer.split()), Counter(gold.split())
+    shared = (counts & gold_counts).total()
+    return 2 * shared / (counts.total() + gold_counts.total()) if shared else float(answer == gold)

@@ -31,9 +31,9 @@ MEANINGS: dict[str, str] = {
 }
 EMPTY, REFUSAL, FORM, INCOMPLETE, EXTRA, COPIED, CONTEXT, PARAMETRIC, ABSENT, OTHER = MEANINGS
 
-_READ = 10_000  # characters of an answer that is read for its wording; few have a tenth of it
+_READ = 10_000  # characters of an answer that are read for its wording; few have a tenth of it
 _LONG = 8  # characters of a phrase that no text has by chance
-_BEGUN = 4  # characters that tell the beginning of an answer
+_PREFIX = 4  # characters that identify the beginning of an answer
 _FEW = 3  # words beside an answer
 #: Two statements of a program, or one and a call.
 _KEYWORD = r"^[ \t]*(?:def|import|from|for|if|return|while|print|const|function)\b"
@@ -46,10 +46,10 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
 
     `bare` is the answer of the same model without the context, if known.
     """
-    named = exact.named_in(row, task, answer)
+    names = exact.names_in(row, task, answer)
     if score == 1:
         is_right = exact.exact_scores(row, task, answer, score)[0] == 1
-        more = not is_right and (named is not None or _names_more(row, answer[:_READ]))
+        more = not is_right and (names is not None or _names_more(row, answer[:_READ]))
         return EXTRA if more else None
     text = plain(answer[:_READ])
     if not words_of(text):
@@ -59,46 +59,48 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         return PARAMETRIC
     if score == 0 and _CODE.search(text):
         return OTHER
-    if named is None:
-        return _of_free_words(row, answer[:_READ], text)
+    if names is None:
+        return _label_of_free_words(row, answer[:_READ], text)
     match task.params:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
-    return _of_others(row, task, named) if named.others else _of_rest(row, task, text, named)
+    if names.others:
+        return _label_of_others(row, task, names)
+    return _label_of_rest(row, task, text, names)
 
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    asked, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
+    question, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
 
     def repeats(part: str) -> bool:
         phrase = re.sub(r"^\W*(?:[Aa]nswer:)?\W*|\W+$", "", part)
-        return asked.issuperset(words_of(part)) or (len(phrase) >= _LONG and phrase in context)
+        return question >= {*words_of(part)} or (len(phrase) >= _LONG and phrase in context)
 
     parts = re.split(r"(?<=[.!?\u3002\n])(?!\d)", text)
     return "".join(part for part in parts if not repeats(part))
 
 
-def _of_others(row: Row, task: Task, named: exact.Named) -> str:
+def _label_of_others(row: Row, task: Task, names: exact.Names) -> str:
     """Return the label of an answer that names others than gold answers."""
-    wrong, start = set(named.others), example_end(row, task)
-    shown = {*words_of(row.context[:start].rsplit(":", 1)[-1])} & wrong
-    if shown and 2 * len(shown) >= len(wrong | named.gold):
+    others, start = set(names.others), example_end(row, task)
+    example_words = {*words_of(row.context[:start].rsplit(":", 1)[-1])} & others
+    if example_words and 2 * len(example_words) >= len(others | names.gold):
         return COPIED
     # Values are in lower case in every context, which need not be converted.
     context = row.context if isinstance(task.params, Niah) else lower(row.context)[start:]
-    return CONTEXT if any(contains(context, word) for word in wrong) else ABSENT
+    return CONTEXT if any(contains(context, word) for word in others) else ABSENT
 
 
-def _of_rest(row: Row, task: Task, text: str, named: exact.Named) -> str:
+def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
     """Return the label of an answer that names no other than gold answers."""
     own, outputs = _own_words(row, text), [output.lower() for output in row.outputs]
     text = text.lower()
-    if all(output in named.gold or wording.spells(text, output) for output in outputs):
+    if all(output in names.gold or wording.spells(text, output) for output in outputs):
         return FORM
-    begun = re.split(r"[^a-z0-9-]", text.rstrip(" .'\""))[-1]
-    is_begun = len(begun) >= _BEGUN and any(output.startswith(begun) for output in outputs)
-    if named.gold or is_begun:
+    start = re.split(r"[^a-z0-9-]", text.rstrip(" .'\""))[-1]
+    is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
+    if names.gold or is_start:
         return INCOMPLETE
     if (plan := wording.PLAN.search(own)) and not denies(own[: plan.start()]):
         return OTHER
@@ -110,46 +112,46 @@ def _of_rest(row: Row, task: Task, text: str, named: exact.Named) -> str:
         }
         values -= {re.sub(r"\W", "", word) for word in words_of(row.question)}
         context = row.context.replace("-", "")
-        if any(len(value) > _BEGUN + 1 and value in context for value in values):
+        if any(len(value) > _PREFIX + 1 and value in context for value in values):
             return CONTEXT
-        found = task.params.value_type != "words" and bool(values)
+        is_answer = task.params.value_type != "words" and bool(values)
     else:  # a list of words is an answer, whatever they are
         parts = [words for words, label, _ in wording.segments(text) if words and not label]
         size = 1 if isinstance(task.params, Vt) else 2
         alone = {word for word, *more in parts if not more and word.isascii() and len(word) >= size}
         alone -= {*wording.WORDING["meta"].split()}
-        found = len(alone) > 1 or bool(alone and max(map(len, parts)) == 1)
-    return ABSENT if found else OTHER
+        is_answer = len(alone) > 1 or bool(alone and max(map(len, parts)) == 1)
+    return ABSENT if is_answer else OTHER
 
 
 _FIRST = re.compile(r"[,;/\n(]")
 _ITEM = re.compile(r"[,;/\n()]|\b(?:or|and|not|but)\b")
 
 
-def _of_free_words(row: Row, answer: str, text: str) -> str:
+def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
     shorts, context = exact.short_answers(answer), lower(row.context)
     plain_shorts = [wording.ASIDES.sub("", each).strip(" .,:!\"'\n") for each in shorts]
     short = plain_shorts[-1] or plain_shorts[0]
     polar, opening = {output.lower() for output in row.outputs}, {*words_of(f"{short} -")[:1]}
-    for answered in ("yes", "no") if polar <= {"yes", "no"} else ():
-        if opening & {*wording.WORDING["polar"][answered].split()}:
-            return FORM if answered in polar else CONTEXT
-    asked, golds = _asked(row), [*map(folded, row.outputs)]
-    whole, said = f" {' '.join(folded(plain_shorts[0]))} ", folded(short)
-    content = [word for word in said if word not in asked and word not in wording.FILLER]
-    few, begun = content or said, " ".join(said)
+    for reply in ("yes", "no") if polar <= {"yes", "no"} else ():
+        if opening & {*wording.WORDING["polar"][reply].split()}:
+            return FORM if reply in polar else CONTEXT
+    question, golds = _question_words(row), [*map(folded, row.outputs)]
+    whole, words = f" {' '.join(folded(plain_shorts[0]))} ", folded(short)
+    content = [word for word in words if word not in question and word not in wording.FILLER]
+    few, start = content or words, " ".join(words)
 
     def is_gold(gold: list[str], same: _Same) -> bool:
-        wanted = {*gold} - {*asked} or gold
+        rest = {*gold} - {*question} or gold
         (one, short_one), (other, short_other) = _joined(few), _joined(gold)
-        names_it = _covers(few, wanted, same) or one in (other, short_other) or short_one == other
+        names_it = _covers(few, rest, same) or one in (other, short_other) or short_one == other
         return f" {' '.join(gold)} " in whole or (names_it and len(few) <= 2 * len(gold) + _FEW)
 
     def is_part(gold: list[str]) -> bool:
         text = " ".join(gold)
-        is_begun = len(begun) >= _BEGUN and text.startswith(begun) and len(begun) + 2 < len(text)
-        return is_begun or bool({*few} - wording.SPEECH and _covers(gold, few, eq))
+        is_start = len(start) >= _PREFIX and text.startswith(start) and len(start) + 2 < len(text)
+        return is_start or bool({*few} - wording.SPEECH and _covers(gold, few, eq))
 
     if any(is_gold(gold, eq) for gold in golds):
         return FORM
@@ -157,25 +159,25 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
         return INCOMPLETE
     if not contains(context, short.lower()) and any(is_gold(gold, alike) for gold in golds):
         return FORM
-    if not {*said} - wording.FILLER:
+    if not {*words} - wording.FILLER:
         return REFUSAL if denies(short, names=False) else OTHER
-    is_asked = 2 * len(said) >= len(asked) and _covers(asked, said, eq)
+    is_asked = 2 * len(words) >= len(question) and _covers(question, words, eq)
     if is_asked or wording.PLAN.search(short):
         return OTHER
     first = _FIRST.split(short)[0]
-    telling = {*words_of(first)} - wording.FILLER and {*folded(first)} - {*asked}
+    telling = {*words_of(first)} - wording.FILLER and {*folded(first)} - {*question}
     may_be = [short, first] if telling else [short]
     if any(len(one) < 10 * _LONG and _is_in(context, one) for one in may_be):
         return CONTEXT
     own = _own_words(row, text)
     if denies(own):
         return REFUSAL
-    every = [*wording.names(short, asked)]
+    every = [*wording.names(short, question)]
     if 2 * len("".join(name for name in every if _is_in(context, name))) > len("".join(every)):
         return CONTEXT
     if every:
         return ABSENT
-    is_phrase = 2 * len(content) > len(said) and not wording.META.search(shorts[-1])
+    is_phrase = 2 * len(content) > len(words) and not wording.META.search(shorts[-1])
     if denies(own, names=False) and not (is_phrase and len(content) > _FEW):
         return REFUSAL
     return ABSENT if is_phrase else OTHER
@@ -185,11 +187,11 @@ def _names_more(row: Row, answer: str) -> bool:
     """Whether a right answer in free words has other names, numbers or items of the context."""
     text = wording.ASIDES.sub("", plain(answer))
     gold = [word for output in row.outputs for word in folded(output)]
-    known = [*_asked(row), *gold]
+    known = [*_question_words(row), *gold]
     items = _ITEM.split(text) if len(words_of(text)) <= 4 * _FEW else []
     items = [item.strip(" .\"'") for item in items]
     items = [item for item in items if {*folded(item)} - {*wording.SPEECH, *known}]
-    every = [name for name in (*wording.names(text, known), *items) if len(name) >= _BEGUN]
+    every = [name for name in (*wording.names(text, known), *items) if len(name) >= _PREFIX]
     return not {*gold} <= {"yes", "no"} and (
         any(_is_in(lower(row.context), name) for name in every)
         or any(item.istitle() and wording.NAME.fullmatch(item) for item in items)
@@ -202,7 +204,7 @@ def _is_in(context: str, name: str) -> bool:
     return contains(context, name.lower()) or (grouped != name and contains(context, grouped))
 
 
-def _asked(row: Row) -> list[str]:
+def _question_words(row: Row) -> list[str]:
     """Return the words of a question, without its instruction."""
     return folded(row.question.rpartition("Question:")[2])
 
@@ -210,8 +212,8 @@ def _asked(row: Row) -> list[str]:
 _Same = Callable[[str, str], bool]
 
 
-def _covers(words: Collection[str], wanted: Collection[str], same: _Same) -> bool:
-    return all(any(same(word, one) for word in words) for one in wanted)
+def _covers(words: Collection[str], targets: Collection[str], same: _Same) -> bool:
+    return all(any(same(word, target) for word in words) for target in targets)
 
 
 def _joined(words: Sequence[str]) -> tuple[str, str]:

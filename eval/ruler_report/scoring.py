@@ -46,8 +46,8 @@ def results_of(
     """Return the results of predictions for rows.
 
     `bare` are those of the same model without the context, to classify failures. `name` is that of
-    the file or folder of the predictions; empty for a run. `partial`: the user accepts that rows
-    have no answer.
+    the file or folder of the predictions; empty for a run. `partial`: the user allows rows
+    without an answer.
     """
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
@@ -116,11 +116,11 @@ def _score_config(
         for _, answer in one.answers:
             cost = cost.plus(answer)
         if one.score is None:
-            found: dict[str, Any] = {"failed": any(one.records), "missing": not any(one.records)}
+            values: dict[str, Any] = {"failed": any(one.records), "missing": not any(one.records)}
         else:
-            found = _score_row(one, task, answer_of(run, other, task))
-        table.append({"questions": one.question, **found})
-        kind, text = found.get("failure") or (None, "")
+            values = _score_row(one, task, answer_of(run, other, task))
+        table.append({"questions": one.question, **values})
+        kind, text = values.get("failure") or (None, "")
         if kind and sum(example.failure == kind for example in examples) < EXAMPLES:
             outputs = tuple(shorten(output, 80) for output in one.row.outputs[:10])
             texts = shorten(one.row.question, 400), outputs, shorten(text, 600)
@@ -130,7 +130,7 @@ def _score_config(
 
 
 def _score_row(one: ScoredRow, task: Task, bare: str | None) -> dict[str, Any]:
-    """Return what the columns of a config have of a row of which every sample is answered.
+    """Return the values of a row with all samples answered, by column of its config.
 
     `failure` is the kind and the text of the first sample that fails; `evidence` has for each piece
     its cell of depth, and whether the answer shows it; `samples` are headline scores.
@@ -147,7 +147,7 @@ def _score_row(one: ScoredRow, task: Task, bare: str | None) -> dict[str, Any]:
         "tokens": records[0].answer_tokens,
         "truncated": any(answer.finish == "length" for answer in records),
         "empty": not all(text.strip() for text in texts),
-        "failure": next((found for found in kinds if found[0]), None),
+        "failure": next((kind for kind in kinds if kind[0]), None),
         "evidence": Counter(evidence_of(one.row, task, *pairs[0])),
         "samples": {"official": one.scores, "exact": exact, "f1": f1}[task.headline],
     }
@@ -166,17 +166,17 @@ def _config_result(
     }
     failures: dict[str, list[int]] = {}
     for index, row in enumerate(table):
-        if found := row.get("failure"):
-            failures.setdefault(found[0], []).append(index)
+        if failure := row.get("failure"):
+            failures.setdefault(failure[0], []).append(index)
     evidence = [row["evidence"] for row in table if row.get("evidence")]
     every, rows = Counter[tuple[int, bool]](), Counter[int]()
     for pieces in evidence:
         every.update(pieces)
         rows.update({cell for cell, _ in pieces})
-    shown = [every[cell, True] for cell in range(BINS)]
+    hits = [every[cell, True] for cell in range(BINS)]
     depth = Depth(
-        pieces=tuple(every[cell, False] + shown[cell] for cell in range(BINS)),
-        shown=tuple(shown),
+        pieces=tuple(every[cell, False] + hits[cell] for cell in range(BINS)),
+        shown=tuple(hits),
         rows=tuple(rows[cell] for cell in range(BINS)),
     )
     samples = zip(*(row["samples"] for row in table if "samples" in row), strict=True)
@@ -230,14 +230,14 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
         yield from zip(cells, repeat(score > 0))
         return
     answer = answer.lower()
-    named = {output.lower(): output.lower() in answer for output in row.outputs}
-    shown = dict(named)  # by piece; a common word is a whole piece
+    in_answer = {output.lower(): output.lower() in answer for output in row.outputs}
+    by_text = dict(in_answer)  # a common word is a whole piece
     for cell, (first, last) in zip(cells, row.evidence, strict=True):
         text = row.context[first:last].lower()
-        if text not in shown:
-            inside = [(text.find(output), output) for output in named if output in text]
-            shown[text] = named[min(inside)[1]] if inside else score > 0
-        yield cell, shown[text]
+        if text not in by_text:
+            inside = [(text.find(output), output) for output in in_answer if output in text]
+            by_text[text] = in_answer[min(inside)[1]] if inside else score > 0
+        yield cell, by_text[text]
 
 
 def shorten(text: str, limit: int) -> str:

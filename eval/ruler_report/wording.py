@@ -82,7 +82,7 @@ WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 
 
 def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
-    """Yield the words of each part; whether it is a label or an exclamation; whether it counts."""
+    """Yield the words of each part; whether it is a label or an exclamation; if it has digits."""
     parts = [*_SEGMENT.split(text), "", ""]
     for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
         label = end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
@@ -95,8 +95,8 @@ def normalized(text: str) -> str:
     >>> normalized("The U.S.  Army!")
     'us army'
     """
-    kept = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in "$+<=>^`|~")
-    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", "".join(kept)).split())
+    keep = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in "$+<=>^`|~")
+    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", "".join(keep)).split())
 
 
 def contains(text: str, words: str) -> bool:
@@ -108,8 +108,8 @@ def contains(text: str, words: str) -> bool:
     start = text.find(words)
     while start >= 0:  # `find`, since a pattern for each word would cost more than its search
         end = start + len(words)
-        joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
-        if not joined and not re.match(r"-?\w", text[end : end + 2]):
+        is_joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
+        if not is_joined and not re.match(r"-?\w", text[end : end + 2]):
             return True
         start = text.find(words, start + 1)
     return False
@@ -136,18 +136,18 @@ def _sound(word: str) -> str:
     return "".join(letters).lower().translate(_SOUNDS)
 
 
-def alike(word: str, wanted: str) -> bool:
+def alike(word: str, other: str) -> bool:
     """Whether words differ in their ending or vowels alone, or one is short for the other.
 
     >>> alike("voices", "voice"), alike("prof", "professor"), alike("austria", "australia")
     (True, True, False)
     """
-    if wanted.isalpha() and len(sound := _sound(wanted)) > 2 and sound == _sound(word):
+    if other.isalpha() and len(sound := _sound(other)) > 2 and sound == _sound(word):
         return True
-    short, long = sorted((len(word), len(wanted)))
-    same = next((n for n in range(short) if word[n] != wanted[n]), short)
-    is_short = same == short and (short > 2 or wanted == word[0])
-    return word == wanted or (wanted.isalpha() and (is_short or same >= max(4, long - 3)))
+    short, long = sorted((len(word), len(other)))
+    same = next((n for n in range(short) if word[n] != other[n]), short)
+    is_short = same == short and (short > 2 or other == word[0])
+    return word == other or (other.isalpha() and (is_short or same >= max(4, long - 3)))
 
 
 _MONTHS = {word: str(n) for n, month in enumerate(WORDING["months"], 1) for word in month.split()}
@@ -220,7 +220,7 @@ NAME = re.compile(
 )
 
 
-def names(text: str, asked: Collection[str]) -> Iterator[str]:
+def names(text: str, known: Collection[str]) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     text = _BEGINS.sub(lambda capital: capital[0].lower(), text)
     for match in NAME.findall(LIST_NUMBER.sub("", text)):
@@ -228,7 +228,7 @@ def names(text: str, asked: Collection[str]) -> Iterator[str]:
         while words and re.split(r"\W", words[0])[0] in FILLER:
             del words[0]
         name = " ".join(words).strip(".,")
-        if not all(any(alike(word, one) for one in asked) for word in folded(name)):
+        if not all(any(alike(word, one) for one in known) for word in folded(name)):
             yield name
 
 
