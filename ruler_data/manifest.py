@@ -287,15 +287,15 @@ class Manifest:
                     there = ", ".join(map(str, known))
                     msg = f"{kind} {quote(str(value))} is not in the manifest; it has {there}"
                     raise UsageError(msg)
-        chosen = tuple(
+        names = tuple(
             name
             for name, (task, length) in parsed.items()
             if (not tasks or task in tasks) and (not lengths or length in lengths)
         )
-        if not chosen:
+        if not names:
             msg = "no config has one of these tasks at one of these lengths"
             raise UsageError(msg)
-        return chosen
+        return names
 
     def check(self, where: str) -> None:
         """Refuse names with which a manifest from elsewhere could reach other files.
@@ -357,11 +357,11 @@ class Manifest:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             what = f"not a manifest ({type(error).__name__}: {error}); build it again"
             raise RulerError(where, what) from error
-        edited = "edited after it was written"
+        problem = "edited after it was written"
         if digest != computed:
-            raise RulerError(where, edited, f"it says {digest}, its content is {computed}")
+            raise RulerError(where, problem, f"it says {digest}, its content is {computed}")
         if not is_laid_out:
-            raise RulerError(where, edited, "not the layout of a manifest")
+            raise RulerError(where, problem, "not the layout of a manifest")
         return manifest
 
 

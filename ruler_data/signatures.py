@@ -60,8 +60,8 @@ def checked(function: F) -> F:
     signature = inspect.signature(function)
 
     @wraps(function)
-    def call(*values: Any, **named: Any) -> Any:  # noqa: ANN401 - as the signature says
-        bound = signature.bind(*values, **named)
+    def call(*values: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the signature says
+        bound = signature.bind(*values, **keywords)
         for name, hint in options_of(function).items():
             if name not in bound.arguments:
                 continue

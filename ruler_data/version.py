@@ -23,8 +23,8 @@ def repository() -> str:
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
-        listed = metadata("ruler-data").get_all("Project-URL") or []
+        addresses = metadata("ruler-data").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    address = next((one for one in listed if one.startswith("Repository, ")), "")
+    address = next((one for one in addresses if one.startswith("Repository, ")), "")
     return "" if "OWNER" in address else address.removeprefix("Repository, ")

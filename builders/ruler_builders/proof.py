@@ -405,8 +405,8 @@ def _prove(
         figures.pop("question_digest", None)  # an older version built it
     if again.notes is not None:
         figures["exhausted"] = tuple(sorted(again.notes))
-    made = replace(_with_file(info, path), **figures)
-    return _Proof(name, made, [*findings, *again.findings], again.unproved, again.made)
+    entry = replace(_with_file(info, path), **figures)
+    return _Proof(name, entry, [*findings, *again.findings], again.unproved, again.made)
 
 
 def _with_file(info: ConfigInfo, path: Path) -> ConfigInfo:
@@ -449,18 +449,18 @@ class _Again:
 
     def compare(self, packed: PackedRow) -> Iterator[str]:
         """Yield how a row differs from the one made again; if there is none, count its tokens."""
-        made = self._next() if packed.index in self._indices else None
-        if made is None:
+        own = self._next() if packed.index in self._indices else None
+        if own is None:
             if self._context is not None and self._doubt == "" and self.unproved:
                 yield from self._miscounted(packed)
             return
         self.made += 1
-        if serialize(packed) == serialize(made):
+        if serialize(packed) == serialize(own):
             return
         if self._doubt:
             self.unproved, self._doubt, self._source = self._doubt, "", iter(())
         else:
-            yield f"differs from the row made again: {_difference(packed.unpack(), made.unpack())}"
+            yield f"differs from the row made again: {_difference(packed.unpack(), own.unpack())}"
 
     def end(self, rows: int) -> None:
         """Finish: note what a whole config notes, and rows that are missing."""
@@ -715,12 +715,12 @@ def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[
     actual, expected = json.loads(text), json.loads(again.to_json())
     expected["digest"] = actual["digest"]
     unequal = [*_unequal(actual, expected)]
-    for place, here, made in unequal:
+    for place, here, there in unequal:
         if place[0] == "configs" and place[-1] in ("bytes", "sha256"):
             path = manifest.configs[place[1]].file
-            yield f"{path}: {place[2]} expected {here}, found {made}"
+            yield f"{path}: {place[2]} expected {here}, found {there}"
         else:
-            what = f"expected {quote(str(made), 90)}, found {quote(str(here), 90)}"
+            what = f"expected {quote(str(there), 90)}, found {quote(str(here), 90)}"
             yield f"{FILENAME}: {'.'.join(place)} {what}"
     if not unequal:  # but in order or notation
         yield from _first_difference(FILENAME, text.encode(), layout(expected).encode())
@@ -776,9 +776,9 @@ def _claims(
         yield f"tokenizer.files: {hashes} (those here give the same tokens)"
 
 
-def _difference(row: Row, made: Row) -> str:
+def _difference(row: Row, own: Row) -> str:
     """Return the first column in which two rows differ, and its values."""
-    for (name, here), there in zip(row.to_record().items(), made.to_record().values(), strict=True):
+    for (name, here), there in zip(row.to_record().items(), own.to_record().values(), strict=True):
         if here == there:
             continue
         if not (isinstance(here, str) and isinstance(there, str)):

@@ -63,11 +63,11 @@ class PushFile:
         data = self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
-    def is_held(self, held: RepoFile | None) -> bool:
+    def is_held(self, file: RepoFile | None) -> bool:
         """Whether the Hub holds exactly these bytes."""
-        if held is None or held.size != self.size:
+        if file is None or file.size != self.size:
             return False
-        return held.lfs.sha256 == self.sha256 if held.lfs else held.blob_id == self.git_oid
+        return file.lfs.sha256 == self.sha256 if file.lfs else file.blob_id == self.git_oid
 
 
 def head(repo: str) -> DatasetInfo | None:
@@ -109,9 +109,9 @@ def changed(before: Mapping[str, RepoFile], now: Mapping[str, RepoFile]) -> list
     ]
 
 
-def missing(files: Iterable[PushFile], held: Mapping[str, RepoFile]) -> list[PushFile]:
+def missing(files: Iterable[PushFile], there: Mapping[str, RepoFile]) -> list[PushFile]:
     """Return the files that a repo does not hold with these bytes."""
-    return [file for file in files if not file.is_held(held.get(file.path))]
+    return [file for file in files if not file.is_held(there.get(file.path))]
 
 
 def whoami() -> Mapping[str, Any]:
@@ -171,9 +171,9 @@ def put_files(
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
-        held = tree(repo, str(info.sha), kind)
+        there = tree(repo, str(info.sha), kind)
         required = files(str(info.sha)) if callable(files) else files
-        new, gone = missing(required, held), sorted(set(remove(held)) & held.keys())
+        new, gone = missing(required, there), sorted(set(remove(there)) & there.keys())
         if not new and not gone:
             keys = {(file.path, file.sha256) for file in required}
             return str(info.sha), sorted(path for path, _ in additions.keys() & keys)

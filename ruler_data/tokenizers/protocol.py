@@ -88,12 +88,12 @@ class PromptTokenizer(ABC):
             UsageError: the number is not one, and the model has a BOS.
         """
         ids = self.prompt_ids("x", "", variables)
-        found = next((place for place, each in enumerate(ids) if each != self.bos_id), len(ids))
-        if self.wants_bos and found != 1:
-            begins = f"{found} BOS tokens" if found else "no BOS"
-            wrong = f"a prompt begins with {begins}, the model expects one"
+        count = next((place for place, each in enumerate(ids) if each != self.bos_id), len(ids))
+        if self.wants_bos and count != 1:
+            begins = f"{count} BOS tokens" if count else "no BOS"
+            problem = f"a prompt begins with {begins}, the model expects one"
             name = f"tokenizer {self._info.name}"
-            raise UsageError(name, f"{wrong}; fix its chat template")
+            raise UsageError(name, f"{problem}; fix its chat template")
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without any special tokens added."""

@@ -214,11 +214,11 @@ class _Bench:
         if best is None or not best.same:
             return replace(identity, untested=untested, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
-        made = (one for one in equal if (one.edition, one.words) == (best.edition, best.words))
+        same = (one for one in equal if (one.edition, one.words) == (best.edition, best.words))
         return replace(
             best,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=self._label or " or ".join(dict.fromkeys(one.tokenizer for one in made)),
+            tokenizer=self._label or " or ".join(dict.fromkeys(one.tokenizer for one in same)),
             untested=untested,
         )
 
@@ -228,8 +228,8 @@ class _Bench:
         equal = 0
         for place, row in enumerate(rows):
             with suppress(RulerError):
-                made = make_row(row.task, sources, _index(row, place), Target(16384, 0))
-                equal += (made.outputs, made.question) == (row.outputs, row.question)
+                own = make_row(row.task, sources, _index(row, place), Target(16384, 0))
+                equal += (own.outputs, own.question) == (row.outputs, row.question)
         return equal
 
     def _balanced(self, base: Identity, rows: Sequence[OtherRow], questions: int) -> Identity:
@@ -241,12 +241,12 @@ class _Bench:
                 continue
             sources = TokenizedSources(self._seed, self._library, one)
             target = Target(size, template_reserve(one), self._reserve)
-            made = (
+            own = (
                 make_row(row.task, sources, _index(row, place), target).unpack()
                 for place, row in enumerate(rows)
             )
             candidate = replace(base, edition=BALANCED, tokenizer=name)
-            tries.append(_compare(candidate, rows, made))
+            tries.append(_compare(candidate, rows, own))
             if tries[-1][1].same == len(rows):
                 break
         if not tries:
@@ -292,10 +292,10 @@ def _best(tries: Sequence[Try]) -> list[Identity]:
     return [one for alike, one in tries if (one.same, alike) == most]
 
 
-def _compare(base: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow | Row]) -> Try:
+def _compare(base: Identity, rows: Sequence[OtherRow], others: Iterable[UpstreamRow | Row]) -> Try:
     """Return a try with the number of rows that are the same, and where the first other differs."""
     alike, same, differs = 0.0, 0, ""
-    for place, (row, again) in enumerate(zip(rows, made, strict=False)):
+    for place, (row, again) in enumerate(zip(rows, others, strict=False)):
         text, outputs = again.prompt, tuple(again.outputs)
         length = row.length if base.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):

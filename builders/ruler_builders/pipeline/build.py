@@ -134,11 +134,11 @@ def build_folder(
         if on_ray:
             from ruler_builders.pipeline.ray_build import build_on_ray
 
-            built = build_on_ray(plan, context, longest_first, workers, progress)
+            results = build_on_ray(plan, context, longest_first, workers, progress)
         else:
             work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
-            built = run_jobs(work, longest_first, workers, progress, here)
-        for name, info, seconds[name] in built:
+            results = run_jobs(work, longest_first, workers, progress, here)
+        for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)
         from ruler_builders.card import card_files  # slow to load, and needed last

@@ -76,10 +76,10 @@ def build_on_ray(
         pending = [remote.remote(name, bundle) for name in names]
         while pending:
             ready, pending = ray.wait(pending, timeout=1.0)
-            for built, data in ray.get(ready):
-                write_bytes(plan.folder / built[1].file, data)
-                progress(built[0], built[1].rows)
-                yield built
+            for result, data in ray.get(ready):
+                write_bytes(plan.folder / result[1].file, data)
+                progress(result[0], result[1].rows)
+                yield result
     except ray.exceptions.RayError as error:
         if isinstance(cause := getattr(error, "cause", None), RulerError):
             raise cause from None
@@ -94,5 +94,5 @@ def _build_remotely(name: str, bundle: Bundle) -> tuple[BuiltConfig, bytes]:
     """Build one config on a machine of the cluster and return the bytes of its file."""
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         plan = replace(unpack(bundle), folder=Path(scratch))
-        built = build_in_worker(plan, name, silent)
-        return built, (plan.folder / built[1].file).read_bytes()
+        result = build_in_worker(plan, name, silent)
+        return result, (plan.folder / result[1].file).read_bytes()

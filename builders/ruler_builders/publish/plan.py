@@ -147,18 +147,18 @@ def make_plan(target: Target) -> Plan:
         msg = "is public, and --private is for new repos; make it private on the Hub first"
         raise UsageError(repo, msg)
     commits = {} if commit is None else _versions(repo)
-    held = {} if commit is None else tree(repo, commit)
+    there = {} if commit is None else tree(repo, commit)
     base = _base(target, commits)
     before = base.manifest if base else None
     if base is None and commit is not None:
-        before = _unfinished(repo, commit, held, target.built)
+        before = _unfinished(repo, commit, there, target.built)
     version, kind, why = _version(target, base)
     siblings = target.siblings if kind else {}  # a change of siblings alone is no release
     manifest, files = compose(target, base, version, siblings)
-    send = tuple(file.path for file in missing(files, held))
+    send = tuple(file.path for file in missing(files, there))
     released = tree(repo, base.commit) if base else {}
     # Before a first release, all files are other people's, unless a release was left unfinished.
-    edited = changed(released, held) if base or FILENAME in held else list(held)
+    differing = changed(released, there) if base or FILENAME in there else list(there)
     for reason in _refusals(target, manifest, before, kind, why):
         raise UsageError(repo, reason)
     return Plan(
@@ -173,9 +173,9 @@ def make_plan(target: Target) -> Plan:
         send=send,
         new=frozenset(file.path for file in missing(files, released)),
         published=base.commit if base and kind is Change.NONE else None,
-        replaced=tuple(path for path in edited if path in send),
+        replaced=tuple(path for path in differing if path in send),
         private=bool(info.private) if info else target.private,
-        manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
+        manifest_then=there[FILENAME].blob_id if FILENAME in there else None,
     )
 
 
@@ -257,13 +257,13 @@ def _version(target: Target, base: Release | None) -> tuple[Version, Change, str
     return version, kind, why
 
 
-def _unfinished(repo: str, commit: str, held: Collection[str], built: Manifest) -> Manifest | None:
+def _unfinished(repo: str, commit: str, there: Collection[str], new: Manifest) -> Manifest | None:
     """Return the manifest of an unfinished release, if the repo holds one and nothing else."""
-    if FILENAME in held:
+    if FILENAME in there:
         manifest = open_release(repo, commit).manifest
-        _check_tokenizer(f"{repo}, an unfinished release,", manifest, built)
+        _check_tokenizer(f"{repo}, an unfinished release,", manifest, new)
         return manifest
-    for path in sorted(path for path in held if path not in NEW):
+    for path in sorted(path for path in there if path not in NEW):
         msg = f"{repo} holds {quote(path)} and no release of ruler-data; publish into a new repo"
         raise UsageError(msg)
     return None

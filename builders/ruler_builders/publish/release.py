@@ -291,9 +291,9 @@ def _check_token(repos: Iterable[str], tell: Tell) -> str:
         RulerError: the token may not write.
     """
     if token() is None:  # of a dry run
-        return "there is no token, so whether one may write was not asked"
+        return "there is no token, so write access was not checked"
     if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
-        tell(f"note: the token is of a trusted publisher of {resource}; its role was not asked")
+        tell(f"note: the token is of a trusted publisher of {resource}; its role was not checked")
         return ""
     about, unasked = whoami(), ""
     for repo in repos:
@@ -398,16 +398,16 @@ def _commit(plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     return plan, *put()
 
 
-def _leftovers(plan: Plan, held: Mapping[str, Any]) -> list[str]:
+def _leftovers(plan: Plan, there: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
-    now = held.get(FILENAME)
+    now = there.get(FILENAME)
     manifest = next(file for file in plan.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         remedy = "run the same command again to extend it"
         what = "another release was committed meanwhile and was not changed"
         raise RulerError(plan.target.repo, f"{what}; {remedy}")
     paths = {file.path for file in plan.files}
-    return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
+    return [path for path in there if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
 def _check_listing(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:

@@ -50,12 +50,12 @@ def sibling_builds(
         msg = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError("--tokenizers " + tokenizers, msg)
     sizes = parse_lengths(lengths, "--lengths") or load_suite(suite).lengths or RULER.lengths
-    chosen = sorted({*sizes})
-    fitting = [length for length in chosen if length > reserve]
+    every = sorted({*sizes})
+    fitting = [length for length in every if length > reserve]
     if not fitting:
-        msg = f"no length is longer: {', '.join(map(str, chosen))}"
+        msg = f"no length is longer: {', '.join(map(str, every))}"
         raise UsageError("--reserve " + str(reserve), msg)
-    kinds = [(0, "", chosen)]
+    kinds = [(0, "", every)]
     if reserve:
         kinds.append((reserve, f"-{reserve_name(reserve)}", fitting))
     return [

@@ -31,15 +31,15 @@ def insert_needles(
         numbers: of the segments to choose from, in order; all of them by default.
     """
     if numbers is None:
-        chosen = choose(segments.costs, room - needle_tokens, totals=segments.before[1:])
+        picks = choose(segments.costs, room - needle_tokens, totals=segments.before[1:])
     else:
-        chosen = numbers[choose(segments.costs[numbers], room - needle_tokens)]
-    totals = segments.costs[chosen].cumsum()
+        picks = numbers[choose(segments.costs[numbers], room - needle_tokens)]
+    totals = segments.costs[picks].cumsum()
     ordered = sorted(needles, key=lambda needle: needle.depth)
-    places = spread(slots([needle.depth for needle in ordered], totals), len(chosen))
-    pieces, evidence = _weave(segments, chosen, ordered, places, joiner)
+    places = spread(slots([needle.depth for needle in ordered], totals), len(picks))
+    pieces, evidence = _weave(segments, picks, ordered, places, joiner)
     cost = needle_tokens + (int(totals[-1]) if len(totals) else 0)
-    return Haystack(pieces, evidence, cost, len(chosen))
+    return Haystack(pieces, evidence, cost, len(picks))
 
 
 def slots(depths: Sequence[float], totals: Costs) -> list[int]:
@@ -77,7 +77,7 @@ def spread(places: Sequence[int], last: int) -> list[int]:
 
 def _weave(
     segments: Segments,
-    chosen: NDArray[np.intp],
+    picks: NDArray[np.intp],
     needles: Sequence[Needle],
     places: Sequence[int],
     joiner: str,
@@ -87,10 +87,10 @@ def _weave(
     Neighbouring segments with no needle between them are one text.
     """
     breaks: list[int] = []
-    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # with gaps: they rise
-        breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
-    cuts = sorted({0, len(chosen), *places, *breaks})
-    pieces: list[bytes | memoryview] = [*segments.runs(chosen, joiner, np.array(cuts))]
+    if len(picks) and picks[-1] - picks[0] >= len(picks):  # with gaps: they rise
+        breaks = (np.flatnonzero(np.diff(picks) != 1) + 1).tolist()
+    cuts = sorted({0, len(picks), *places, *breaks})
+    pieces: list[bytes | memoryview] = [*segments.runs(picks, joiner, np.array(cuts))]
     marks = [cuts.index(place) + before for before, place in enumerate(places)]
     for mark, needle in zip(marks, needles, strict=True):
         pieces.insert(mark, needle.text.encode())

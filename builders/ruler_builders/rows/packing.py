@@ -43,7 +43,7 @@ def choose(
     if free <= SLACK:
         return np.arange(count)
     stay = max(count - SPARE, 0)  # those before are never swapped
-    chosen = list(range(stay, count))
+    picks = list(range(stay, count))
     after = max(count, first)
     later = range(after, min(after + SPARE, len(costs)))
     # Take preferred segments, then later ones without replacing any preferred one, then with.
@@ -51,43 +51,43 @@ def choose(
     for spare, fixed in stages:
         if free <= SLACK:
             break
-        members, rest = set(chosen), list[int]()
+        members, rest = set(picks), list[int]()
         for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
             if unit in members:
                 continue
-            place = 0 if labels is None else int(labels[stay + len(chosen)])
+            place = 0 if labels is None else int(labels[stay + len(picks)])
             if cost + place <= free:
-                chosen.append(unit)
+                picks.append(unit)
                 free -= cost + place
             else:
                 rest.append(unit)
-        free = _swap(costs, chosen, rest, free, fixed)
+        free = _swap(costs, picks, rest, free, fixed)
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
-        chosen = _one_more(costs, chosen, range(count, min(count + SPARE, len(costs))), free)
-    return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
+        picks = _one_more(costs, picks, range(count, min(count + SPARE, len(costs))), free)
+    return np.concatenate([np.arange(stay), np.array(sorted(picks), dtype=np.intp)])
 
 
-def _one_more(costs: Costs, chosen: list[int], spare: range, free: int) -> list[int]:
+def _one_more(costs: Costs, picks: list[int], spare: range, free: int) -> list[int]:
     """Return the segments with one more, and long ones swapped for short ones until they fit.
 
     They are returned unchanged if they would not be fuller.
     """
-    head, tail = chosen[:-SPARE], chosen[-SPARE:]
+    head, tail = picks[:-SPARE], picks[-SPARE:]
     pool = sorted({*tail, *spare}, key=lambda unit: (int(costs[unit]), unit))
     more, rest = pool[: len(tail) + 1], pool[len(tail) + 1 :]
-    left = free + int(costs[tail].sum() - costs[more].sum())
-    if left < 0 or len(more) == len(tail):
-        return chosen
-    return [*head, *more] if _swap(costs, more, rest, left) < free else chosen
+    surplus = free + int(costs[tail].sum() - costs[more].sum())
+    if surplus < 0 or len(more) == len(tail):
+        return picks
+    return [*head, *more] if _swap(costs, more, rest, surplus) < free else picks
 
 
-def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, fixed: int = 0) -> int:
+def _swap(costs: Costs, picks: list[int], rest: list[int], free: int, fixed: int = 0) -> int:
     """Swap some of the last segments for longer spare ones; return the tokens that stay free.
 
     The swap that fills the most is made first, until `SLACK` tokens are free. Segments before
     number `fixed` stay.
     """
-    while rest and free > SLACK and (tail := [unit for unit in chosen[-SPARE:] if unit >= fixed]):
+    while rest and free > SLACK and (tail := [unit for unit in picks[-SPARE:] if unit >= fixed]):
         gains = costs[rest] - costs[tail][:, None]
         gains[gains > free] = 0
         best = int(gains.argmax())
@@ -95,6 +95,6 @@ def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, fixed: in
         if gain <= 0:
             break
         out, new = tail[best // len(rest)], rest[best % len(rest)]
-        chosen[chosen.index(out)], rest[rest.index(new)] = new, out
+        picks[picks.index(out)], rest[rest.index(new)] = new, out
         free -= gain
     return free

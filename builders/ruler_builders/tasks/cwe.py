@@ -138,16 +138,14 @@ def _fill(
     per_word = np.diff(labels.before[len(common) :: times][: len(others) + 1])
     common_tokens = int(words.costs[gold] @ repeats)
     free = room - common_tokens - int(labels.before[len(common)])
-    chosen = choose(words.costs[others] * times, free, per_word)
-    items = np.concatenate([common, np.repeat(others[chosen], times)])
+    picks = choose(words.costs[others] * times, free, per_word)
+    items = np.concatenate([common, np.repeat(others[picks], times)])
     order = permutation(rng(sources.seed, *row, "order"), len(items))
     marked = len(common) if params.ask == "words" else int(repeats[0])
     text, evidence = _number_items(words, items[order], labels, np.flatnonzero(order < marked))
-    cost = common_tokens + int(words.costs[others[chosen]].sum()) * times
+    cost = common_tokens + int(words.costs[others[picks]].sum()) * times
     cost += int(labels.before[len(items)])
-    return Haystack(
-        [text], evidence, cost, len(chosen), "" if words is sources.singles else RAN_OUT
-    )
+    return Haystack([text], evidence, cost, len(picks), "" if words is sources.singles else RAN_OUT)
 
 
 def _number_items(
@@ -167,15 +165,15 @@ def _distinct_sounding(
     Answers are scored as substrings, and `art` must not be found in `party`. Words that are skipped
     for that reason are in neither result.
     """
-    chosen: list[int] = []
+    numbers: list[int] = []
     texts: list[str] = []
-    while len(chosen) < size and len(order):
+    while len(numbers) < size and len(order):
         number, order = int(order[0]), order[1:]
         word = words[number]
         if word not in " ".join(texts) and not any(map(word.__contains__, texts)):
-            chosen.append(number)
+            numbers.append(number)
             texts.append(word)
-    return chosen, order
+    return numbers, order
 
 
 def _numbered(words: Sequence[str]) -> str:

@@ -58,9 +58,9 @@ def draw(
             fixed = np.concatenate([fixed, np.tile(np.arange(len(documents)), rounds - 1)])
             spare = permutation(rng(seed, name, index, "last round"), len(documents))
             first = 0
-        used = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
-        chosen = choose(documents.costs[spare], room - used, labels.costs[len(fixed) :], first)
-        others = np.concatenate([fixed[len(needles) :], spare[chosen]])
+        base = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
+        picks = choose(documents.costs[spare], room - base, labels.costs[len(fixed) :], first)
+        others = np.concatenate([fixed[len(needles) :], spare[picks]])
         others = in_order(seed, name, index, others)
         places = slots(sorted(depths), documents.costs[others].cumsum())
         order = np.insert(others, places, needles)

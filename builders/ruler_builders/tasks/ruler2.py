@@ -88,9 +88,9 @@ def draw(
         labels, numbers = _window(sources, plan.stream, index, len(order), plan.taken)
         numbers = np.repeat(numbers, params.copies)[: len(order)]
         costs = labels.costs[numbers]
-        chosen = choose(texts.costs[order], room - tokens, costs, plan.preferred)
-        ordered = order[chosen][permutation(rng(*row, "order"), len(chosen))]
-        numbers = numbers[: len(chosen)][permutation(rng(*row, "labels"), len(chosen))]
+        picks = choose(texts.costs[order], room - tokens, costs, plan.preferred)
+        ordered = order[picks][permutation(rng(*row, "order"), len(picks))]
+        numbers = numbers[: len(picks)][permutation(rng(*row, "labels"), len(picks))]
         totals = (texts.costs[ordered] + labels.costs[numbers]).cumsum()
         places = slots([needle.depth for needle in plan.needles], totals)
         text, edges = spell((labels, numbers), (texts, ordered))
@@ -98,7 +98,7 @@ def draw(
         is_repeated = len(np.unique(ordered)) < len(ordered)
         notes = (plan.note, f"{plan.stream}s of the haystack repeat within a row" * is_repeated)
         cost = tokens + (int(totals[-1]) if len(totals) else 0)
-        return Haystack(pieces, evidence, cost, len(chosen), "; ".join(filter(None, notes)))
+        return Haystack(pieces, evidence, cost, len(picks), "; ".join(filter(None, notes)))
 
     depths = tuple(needle.depth for needle in plan.needles if needle.is_evidence)
     return RowTemplate(plan.prompt, plan.outputs, fill, depths)
@@ -141,26 +141,26 @@ def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     """Return the plan of a query for one question of multiple choice, or four of one label."""
     seed, queries, haystack = sources.seed, sources.choices.queries, sources.choices.haystack
     order = question_order(seed, name, len(queries))
-    chosen = [
+    items = [
         queries[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
     ]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, 1 + EXAMPLES)
     number, *others = (str(_LABEL + one) for one in labels)
-    solved = params.kind == "mk_niah" and params.level != "easy"
-    picks = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * solved)
+    has_examples = params.kind == "mk_niah" and params.level != "easy"
+    picks = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * has_examples)
     solutions = [haystack[one] for one in picks]
     examples = [
         Example(label, one.text, one.letter)
         for label, one in zip(others[: len(picks)], solutions, strict=True)
     ]
-    texts = [_question(number, one) for one in chosen]
+    texts = [_question(number, one) for one in items]
     needles = _at_depths(seed, name, index, texts)
     copies = [
         needle.text.removeprefix(prompts.QUESTION.format(number)).strip() for needle in needles
     ]
     place, outputs = "", tuple(copies)
-    if solved:
-        outputs = (chosen[0].letter,)
+    if has_examples:
+        outputs = (items[0].letter,)
     elif params.copies > 1 and params.level != "easy":
         at = rng(seed, name, index, "place").randrange(params.copies)
         place, outputs = prompts.PLACES[at], (outputs[at],)

@@ -75,13 +75,13 @@ class _Rows:
             context = self._among_sentences(self.essays, needles, size)
         else:
             context = self._among_lines(needles, size)
-        chosen = state.random.sample(range(params.keys), params.queries)
-        *others, query = [keys[place] for place in chosen]
+        places = state.random.sample(range(params.keys), params.queries)
+        *others, query = [keys[place] for place in places]
         if others:
             query = f"{', '.join(others)}, and {query}"
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
-        outputs = [value for place in chosen for value in values[place]]
-        evidence = [self._needle(keys[place], value) for place in chosen for value in values[place]]
+        outputs = [value for place in places for value in values[place]]
+        evidence = [self._needle(keys[place], value) for place in places for value in values[place]]
         return Draft(prompt, outputs, evidence)
 
     def _part(self, kind: PartType) -> str:

@@ -67,8 +67,8 @@ def ruler_score() -> Scorer:
 @task
 def ruler(configs: str | list[str] = "all") -> Task:
     """Return the task of some configs, comma-separated, or of all."""
-    chosen = configs.split(",") if isinstance(configs, str) else configs
-    names = list(RULER["configs"]) if chosen == ["all"] else chosen
+    parts = configs.split(",") if isinstance(configs, str) else configs
+    names = list(RULER["configs"]) if parts == ["all"] else parts
     return Task(
         dataset=MemoryDataset([one for name in names for one in samples(name)]),
         solver=answer(),
