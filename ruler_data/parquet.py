@@ -169,12 +169,9 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")
         spans = np.stack([integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1)
         edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
-        plain = (dict(zip(columns, row, strict=True)) for row in _tuples(columns.values()))
+        rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+        plain = (dict(zip(columns, row, strict=True)) for row in rows)
         for text, values, (start, end) in zip(texts, plain, edges, strict=True):
             values["outputs"] = tuple(values["outputs"])
             context = memoryview(text.as_buffer())
             yield PackedRow(**values, context=context, evidence=spans[start:end])
-
-
-def _tuples(columns: Iterable[pa.Array]) -> Iterator[tuple[object, ...]]:
-    return zip(*(column.to_pylist() for column in columns), strict=True)

@@ -142,17 +142,14 @@ def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 -
         article_numbers = [numbers[p["context"]] for p in article["paragraphs"]]
         for paragraph in article["paragraphs"]:
             text = paragraph["context"]
-            near = [number for number in article_numbers if number != numbers[text]]
+            own = [numbers[text]]
+            near = [number for number in article_numbers if number not in own]
             questions += [
-                Question(qa["question"], _answers(qa), [numbers[text]], near, [text])
+                Question(qa["question"], [a["text"] for a in qa["answers"]], own, near, [text])
                 for qa in paragraph["qas"]
                 if not qa["is_impossible"]
             ]
     return documents, questions
-
-
-def _answers(qa: Any) -> list[str]:  # noqa: ANN401 - parsed JSON
-    return [answer["text"] for answer in qa["answers"]]
 
 
 def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
