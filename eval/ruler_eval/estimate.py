@@ -17,10 +17,11 @@ BATCH, BF16 = 128, 2
 
 
 class Speed(NamedTuple):
-    """How well hardware is used: assumptions, not measurements.
+    """How well hardware is used: assumptions, but for the prefill of `BEST`.
 
-    With `WORST`, one row at a time, the range covers a public report of Mistral 7B on eight A100,
-    500 rows a task, 4,096 to 131,072 tokens: 4 to 120 minutes (NVIDIA/RULER issue 7).
+    That share one H200 reached (benchmarks/results/gpu.md). With `WORST`, one row at a time, the
+    range covers a public report of Mistral 7B on eight A100, 500 rows a task, 4,096 to 131,072
+    tokens: 4 to 120 minutes (NVIDIA/RULER issue 7).
     """
 
     prefill: float  # share of the peak that long prefills reach
