@@ -221,12 +221,12 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     The context, after its in-context example, is cut into `BINS` cells of equally many characters.
     A piece is shown if the answer names the first gold answer in it (for vt, the variable that the
     line assigns). Documents are shown if the row scores, as are pieces without a gold answer (an
-    earlier value, half of a needle); if it scores 1, all are.
+    earlier value, half of a needle); if it scores 1, all are, and none if a recall is 0.
     """
     start = example_end(row, task)
     room = max(1, len(row.context) - start)
-    cells = [min(BINS - 1, max(0, first - start) * BINS // room) for first, _ in row.evidence]
-    if task.metric == "part" or score == 1:
+    cells = [(first - start) * BINS // room for first, _ in row.evidence]
+    if task.metric == "part" or score == 1 or (task.metric == "all" and score == 0):
         yield from zip(cells, repeat(score > 0))
         return
     answer = answer.lower()
