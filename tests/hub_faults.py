@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from tests.hub_http import Handler, Serve
 
@@ -83,7 +84,16 @@ def kills(pid: Callable[[], int], *, served: bool) -> Act:
         handler.quiet = True
         if served:
             serve()
-        os.kill(pid(), signal.SIGKILL)
+        kill(pid)
         handler.reset()
 
     return act
+
+
+def kill(pid: Callable[[], int]) -> None:
+    """Kill a client, whose test may learn its number only after the client's first requests."""
+    for _ in range(1000):
+        with suppress(ProcessLookupError, IndexError):
+            os.kill(pid(), signal.SIGKILL)
+            return
+        time.sleep(0.01)

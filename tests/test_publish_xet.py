@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import ruler_data
 from tests.commands import finish, spawn, started
 from tests.conftest import Builds
 from tests.hub import Hub
-from tests.hub_faults import Act, answers, kills
+from tests.hub_faults import Act, answers, kill, kills
 from tests.hub_http import Handler
 from tests.publishing import FIRST, Publisher, Site, publishing
 
@@ -86,7 +85,7 @@ def kills_soon(pid: Callable[[], int]) -> Act:
     def act(handler: Handler, serve: Callable[[], None]) -> None:
         serve()
         time.sleep(0.02)
-        os.kill(pid(), signal.SIGKILL)
+        kill(pid)
 
     return act
 
