@@ -24,7 +24,12 @@ BLOCKS = (
     ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),  # Kimi-VL
 )
-_MARK = re.compile("|".join(re.escape(mark) for block in BLOCKS for mark in block))
+#: What is left of gpt-oss's marks without special tokens: analysisLet me see.assistantfinal5
+_DROPPED = ("analysis", "assistantfinal")
+_MARK = re.compile(
+    "|".join(re.escape(mark) for block in BLOCKS for mark in block)
+    + rf"|\A{_DROPPED[0]}(?=[A-Z])|{_DROPPED[1]}"
+)
 
 
 @lru_cache(maxsize=4)  # an answer is looked at several times
@@ -46,8 +51,8 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     (('Let me see.', ''), ('Okay. <think>Let me see.', ''))
     >>> split("Let me see.", opened=True)
     ('Let me see.', '')
-    >>> split("It is 5.")
-    (None, 'It is 5.')
+    >>> split("It is 5."), split("analysisLet me see.assistantfinalIt is 5.")
+    ((None, 'It is 5.'), ('Let me see.', 'It is 5.'))
     """
     marks = _last(text)
     if not marks:
@@ -66,7 +71,7 @@ def _last(text: str) -> dict[str, int]:
 
 def _is_open(marks: dict[str, int]) -> bool:
     """Whether a block begins after the last end of its kind."""
-    return any(marks.get(start, 0) > marks.get(end, 0) for start, end in BLOCKS)
+    return any(marks.get(start, 0) > marks.get(end, 0) for start, end in (*BLOCKS, _DROPPED))
 
 
 def is_in(text: str) -> bool:

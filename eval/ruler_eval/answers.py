@@ -186,7 +186,7 @@ class Validity:
         reasons = {
             f"{counted(missing, 'row')} of {self.rows:,} unanswered": missing and not self.partial,
             f"{len(self.models)} models answered: {shares}": len(self.models) > 1,
-            f"reasoning is in the scored text of {counted(self.reasoning, 'answer')}; "
+            f"reasoning is in the text of {counted(self.reasoning, 'answer')}; "
             "use --protocol thinking": self.reasoning,
             "every answer is empty": n and self.empty == n,
             "every answer is cut off": n and self.cut_off == n,

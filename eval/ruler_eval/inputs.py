@@ -183,6 +183,8 @@ def release_for(
         known = ", ".join(one.tokenizer for one in index.siblings)
         build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
-        missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
-        raise UsageError(str(config.data), f"{missing}; {remedy}another tokenizer")
+        why = f"none for the tokenizer of {model.name}; {remedy}another tokenizer"
+        if tokenizer is None:
+            why = f"the tokenizer of {model.name} is not known here; give --tokenizer"
+        raise UsageError(str(config.data), f"has rows for {known}, and {why}")
     return release

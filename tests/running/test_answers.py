@@ -102,7 +102,7 @@ def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
         ([*MANY, replace(GOOD, model="org/b")], "2 models answered: 'org/a' 40, 'org/b' 1"),
         (
             [*MANY, replace(GOOD, text="<think>QZKRA")],
-            "reasoning is in the scored text of 1 answer",
+            "reasoning is in the text of 1 answer",
         ),
         ([replace(one, text=" ") for one in MANY], "every answer is empty"),
         ([replace(one, finish="length") for one in MANY], "every answer is cut off"),

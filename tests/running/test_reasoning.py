@@ -91,8 +91,12 @@ def harmony(gold: Say, body: Body) -> str:
     return HARMONY.format(THOUGHT, gold(body))
 
 
+def dropped(gold: Say, body: Body) -> str:
+    return f"analysis{THOUGHT}assistantfinal{gold(body)}"
+
+
 @pytest.mark.parametrize("api", ["completions", "chat"])
-@pytest.mark.parametrize("say", [tagged, harmony])
+@pytest.mark.parametrize("say", [tagged, harmony, dropped])
 def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     frozen: Path, tmp_path: Path, gold: Say, api: str, say: Callable[[Say, Body], str]
 ) -> None:
