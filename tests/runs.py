@@ -13,7 +13,8 @@ from ruler_data.parquet import read_rows
 from ruler_eval.answers import Answer
 from ruler_eval.data import DataInfo, open_dataset
 from ruler_eval.run_dir import RUN_FILE, RunInfo
-from tests.commands import Done, one_line
+from tests.commands import Done, one_line, succeeded
+from tests.running.processes import evaluate
 
 Say = Callable[[str, Row], str | None]
 
@@ -95,6 +96,19 @@ def make_run(
         path = folder / f"answers-{shard}-of-2.jsonl"
         path.write_text("".join(part), encoding="utf-8")
     return folder
+
+
+def scored_run(folder: Path, data: Path, say: Say, configs: Iterable[str] | None = None) -> Path:
+    """Write a run, and score it."""
+    run = make_run(folder, data, say, configs)
+    succeeded(evaluate("score", run, "--data", data))
+    return run
+
+
+def reported(out: Path, *arguments: object) -> str:
+    """Write a report without pictures; return it as Markdown."""
+    succeeded(evaluate("report", *arguments, "--no-pictures", "--out", out))
+    return (out / "report.md").read_text(encoding="utf-8")
 
 
 def refused(done: Done, code: int = 1) -> str:

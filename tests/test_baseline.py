@@ -17,9 +17,11 @@ from ruler_report.stats.baseline import gate, retention
 from ruler_report.stats.comparison import compare
 from ruler_report.stats.gate_plan import plan
 from ruler_report.stats.summary import summarize
+from tests.commands import succeeded
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
-from tests.runs import refused
+from tests.running.test_estimate import LLAMA_8B
+from tests.runs import refused, reported
 from tests.test_report import save
 
 CONFIGS = ("vt_4096", "vt_8192", "niah_single_1_4096", "niah_single_1_8192")
@@ -34,13 +36,17 @@ def run_with(lost: float, rows: int = 400, **changes: object) -> Results:
     return results_of(scores, model=f"org/lost-{lost}", **changes)
 
 
+@pytest.fixture
+def places(tmp_path: Path) -> dict[float, Path]:
+    """Folders of runs, by the share of rows that they lose."""
+    return {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
+
+
 def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_does_not(
-    tmp_path: Path,
+    places: dict[float, Path],
 ) -> None:
-    places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
     known = ("--baseline", places[0.0], "--claimed")
-    done = evaluate("gate", places[0.005], *known, "--margin", 2)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(evaluate("gate", places[0.005], *known, "--margin", 2))
     assert done.stdout.startswith("not worse: org/lost-0.005 [claimed] is")
     done = evaluate("gate", places[0.2], *known, "--margin", 2)
     assert done.returncode == 1 and done.stdout.startswith("worse: org/lost-0.2 [claimed] is worse")
@@ -65,8 +71,9 @@ def test_a_run_is_not_worse_than_itself_however_few_its_rows(rows: int) -> None:
     assert found.exit_status == 0 and found.comparison.overall.low == 0
 
 
-def test_a_run_of_which_only_its_results_are_known_does_not_pass(tmp_path: Path) -> None:
-    places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
+def test_a_run_of_which_only_its_results_are_known_does_not_pass(
+    places: dict[float, Path],
+) -> None:
     done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
     assert done.returncode == 3 and done.stdout.startswith("cannot tell: ")
     assert "org/lost-0.005 [claimed]: only its results.json is known" in done.stdout
@@ -128,14 +135,11 @@ def test_a_run_passes_exactly_if_every_interval_stays_above_the_margin() -> None
 
 
 def test_a_gate_refuses_margins_and_runs_that_cannot_be(tmp_path: Path) -> None:
-    one, other = (
-        save(tmp_path / "a", run_with(0.0, 20)),
-        save(tmp_path / "b", run_with(0.0, 20, protocol="chat")),
-    )
-    for margin in ("0", "-1", "nan", "101"):
-        assert "--margin" in refused(
-            evaluate("gate", one, "--baseline", one, "--margin", margin), 2
-        )
+    one = save(tmp_path / "a", run_with(0.0, 20))
+    other = save(tmp_path / "b", run_with(0.0, 20, protocol="chat"))
+    for margin in ("0", "nan", "101"):
+        done = evaluate("gate", one, "--baseline", one, "--margin", margin)
+        assert "--margin" in refused(done, 2)
     said = refused(evaluate("gate", one, "--baseline", other), 2)
     assert "the protocols differ" in said and "; run it as the baseline was run" in said
     assert "--force" not in said
@@ -169,18 +173,14 @@ def test_floor_and_ceiling_are_flagged() -> None:
     top.configs["cwe_4096"] = replace(top.configs["cwe_4096"], floor=floor)
     found = retention(top, top)
     assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"
-    assert str(found["cwe", 4096]).endswith("] floor") and str(found["vt", 4096]).endswith(
-        "] ceiling"
-    )
+    assert str(found["cwe", 4096]).endswith("] floor")
+    assert str(found["vt", 4096]).endswith("] ceiling")
 
 
 def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path) -> None:
     base, kept = save(tmp_path / "full", run_with(0.0)), save(tmp_path / "half", run_with(0.3))
     for runs in ([kept], [kept, base]):
-        done = evaluate("report", *runs, "--baseline", base, "--out", tmp_path / "out",
-                        "--no-pictures")  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+        page = reported(tmp_path / "out", *runs, "--baseline", base)
         assert "in percent of org/lost-0.0 \\[claimed\\], with 95 % intervals" in page
         assert page.count("### Retention of") == 1
     (line,) = (line for line in page.splitlines() if line.startswith("| all tasks | 7") or
@@ -218,22 +218,19 @@ def test_a_plan_says_how_many_rows_decide_and_what_they_cost(tmp_path: Path) -> 
         ]  # fmt: skip
         passed += gate(*pair, margin=4.0).passed
     assert 32 <= passed < 40
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps({
-        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-        "vocab_size": 128256}))  # fmt: skip
-    done = evaluate("gate", "--plan", "--margin", 2, "--model", model, "--gpu", "h100")
-    assert done.returncode == 0 and "GPU minutes" in done.stdout, done.stderr
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B))
+    model = ("--model", tmp_path)
+    done = succeeded(evaluate("gate", "--plan", "--margin", 2, *model, "--gpu", "h100"))
+    assert "GPU minutes" in done.stdout
     body = json.loads(evaluate("gate", "--plan", "--margin", 2, "--json").stdout)
     assert body["parts"][0]["configs"] == 78 and body["gpu_minutes"] is None
-    assert "--gpu 'abacus'" in refused(
-        evaluate("gate", "--plan", "--model", model, "--gpu", "abacus"), 2
-    )
-    assert "--model is missing" in refused(evaluate("gate", "--plan", "--gpu", "h100"), 2)
-    assert "--gpu 'abacus'" in refused(evaluate("gate", "--plan", "--gpu", "abacus"), 2)
-    assert "give RUN and --baseline" in refused(evaluate("gate"), 2)
+    for message, *more in (
+        ("--gpu 'abacus'", "--plan", *model, "--gpu", "abacus"),
+        ("--gpu 'abacus'", "--plan", "--gpu", "abacus"),
+        ("--model is missing", "--plan", "--gpu", "h100"),
+        ("give RUN and --baseline",),
+    ):
+        assert message in refused(evaluate("gate", *more), 2)
 
 
 def test_an_instruct_model_on_rows_with_a_template_has_the_threshold_of_its_like() -> None:

@@ -17,20 +17,19 @@ import pytest
 from ruler_data import DATA_VERSION
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.tokenizers.tiktoken import RANKS
+from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.tampering import at, copy_of, file_of, forge, manifest_of, rows_of
 
 
 def records_of(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     """Return what a listing printed as JSON, by name."""
-    assert done.returncode == 0, done.stderr
-    return {record["name"]: record for record in json.loads(done.stdout)}
+    return {record["name"]: record for record in json.loads(succeeded(done).stdout)}
 
 
 def test_the_version_is_the_installed_ones_and_the_datas(cli: Cli) -> None:
-    done = cli("--version")
-    assert done.returncode == 0
-    assert done.stdout == f"ruler-data {version('ruler-data')} (data {DATA_VERSION})\n"
+    said = f"ruler-data {version('ruler-data')} (data {DATA_VERSION})\n"
+    assert succeeded(cli("--version")).stdout == said
 
 
 def test_the_script_and_the_contract_are_the_module(cli: Cli) -> None:
@@ -157,9 +156,7 @@ def squeeze(text: str) -> str:
     return re.sub(r"[\s│]+", "", text)
 
 
-@pytest.mark.parametrize(
-    ("task", "index"), [("niah_multiquery", 4), ("vt", 0), ("vt", 5), ("qa_2", 4)]
-)
+@pytest.mark.parametrize(("task", "index"), [("niah_multiquery", 4), ("vt", 0), ("qa_2", 5)])
 def test_a_row_as_json_is_the_files_record(
     task: str, index: int, sample_build: Path, cli: Cli
 ) -> None:
@@ -218,8 +215,7 @@ def test_text_that_looks_like_markup_or_a_terminals_command_is_shown_as_text(
     copy = copy_of(sample_build, tmp_path)
     odd = "[bold]:smile:[/bold] \x1b[31mred\x1b[0m \x1b]0;title\x07 naïve 東京"
     forge(copy, "vt_4096", at(0, lambda row: replace(row, question=odd)))
-    done = cli("show", copy, "vt_4096", 0)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(cli("show", copy, "vt_4096", 0))
     assert "[bold]:smile:[/bold]" in done.stdout
     assert "naïve 東京" in done.stdout
     assert "\x1b" not in done.stdout
@@ -233,8 +229,7 @@ def test_letters_that_the_output_cannot_hold_are_replaced(
     copy = copy_of(sample_build, tmp_path)
     forge(copy, "vt_4096", at(0, lambda row: replace(row, question="naïve 東京?")))
     done = cli("show", copy, "vt_4096", env={"PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0, done.stderr
-    assert "VAR" in done.stdout
+    assert "VAR" in succeeded(done).stdout
 
 
 @pytest.mark.parametrize(
@@ -243,8 +238,7 @@ def test_letters_that_the_output_cannot_hold_are_replaced(
         (("vt_8192",), ["'vt_8192'", "vt_4096", "qa_2_4096"]),
         (("vt",), ["'vt'", "TASK_LENGTH"]),
         (("../vt_4096",), ["'../vt_4096'", "TASK_LENGTH"]),
-        (("vt_4096\n",), ["'vt_4096\\n'", "TASK_LENGTH"]),
-        (("x" * 300,), ["'xxx", "TASK_LENGTH"]),
+        (("x" * 300 + "\n",), ["'xxx", "TASK_LENGTH"]),
         (("vt_4096", "6"), ["0 to 5", "6"]),
         (("vt_4096", "99999999999999999999"), ["0 to 5"]),
         (("vt_4096", "--", "-1"), ["index '-1'"]),

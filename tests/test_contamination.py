@@ -11,10 +11,11 @@ import pytest
 from ruler_data import RulerError
 from ruler_report.results_file import Results
 from ruler_report.stats.contamination import contamination
-from tests.conftest import Cli
+from tests.commands import succeeded
+from tests.conftest import Builds, Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
-from tests.runs import golden, make_run, patchy, refused
+from tests.runs import golden, patchy, refused, reported, scored_run
 from tests.test_report import save
 
 LENGTHS = (4096, 8192)
@@ -94,16 +95,13 @@ def test_runs_in_the_wrong_order_are_refused() -> None:
 
 def test_a_private_seed_is_in_no_run_result_or_report(tmp_path: Path, cli: Cli) -> None:
     seed = 2**63 + 12345678901
-    done = cli("build", "--tasks", "fwe", "--lengths", 1024, "--rows", 3, "--seed", seed,
-               "--out", tmp_path / "data")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    run = make_run(tmp_path / "run", tmp_path / "data", golden)
-    assert evaluate("score", run, "--data", tmp_path / "data").returncode == 0
-    assert evaluate("report", run, "--out", tmp_path / "out").returncode == 0
+    few = ("--tasks", "fwe", "--lengths", 1024, "--rows", 3, "--out", tmp_path / "data")
+    succeeded(cli("build", *few, "--seed", seed))
+    run = scored_run(tmp_path / "run", tmp_path / "data", golden)
+    assert "a private seed" in reported(tmp_path / "out", run)
     written = [path for folder in ("run", "out") for path in (tmp_path / folder).rglob("*.*")]
     assert not [path for path in written if str(seed).encode() in path.read_bytes()]
     assert "fwe" in json.dumps(json.loads((run / "run.json").read_text())["data"]["rows"])
-    assert "a private seed" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_margin_without_the_test_is_refused(tmp_path: Path) -> None:
@@ -136,14 +134,10 @@ def test_one_leaked_task_is_named() -> None:
 
 
 def test_a_build_of_another_seed_is_compared_from_the_command_line(
-    cli: Cli, tmp_path: Path
+    builds: Builds, tmp_path: Path
 ) -> None:
     for name, seed, say in (("public", 42, golden), ("fresh", 7, patchy(0.5))):
-        done = cli("build", "--tasks", "vt,fwe", "--lengths", "1024", "--rows", 20, "--seed", seed,
-                   "--sources-kind", "sample", "--out", tmp_path / f"d-{name}")  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        run = make_run(tmp_path / name, tmp_path / f"d-{name}", say)
-        assert evaluate("score", run, "--data", tmp_path / f"d-{name}").returncode == 0
+        scored_run(tmp_path / name, builds(rows=20, seed=seed), say)
     both = (tmp_path / "public", tmp_path / "fresh", "--contamination")
     done = evaluate("compare", *both)
     assert "contaminated; public rows are easier for it than fresh ones" in done.stdout, done.stderr

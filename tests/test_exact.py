@@ -27,7 +27,7 @@ from ruler_report.stats.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target
 from tests.running.processes import evaluate
-from tests.runs import golden, make_run, refused
+from tests.runs import golden, refused, reported, scored_run
 
 ALL = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
 
@@ -77,101 +77,58 @@ ROWS: dict[str, tuple[Task, Row]] = {
 
 #: Family, answer, exact score, F1.
 TABLE: list[tuple[str, str, float, float]] = [
-    ("number", "1234567", 1, 1),
-    ("number", "", 0, 0),
-    ("number", "The special magic number for dull-moon is: 1234567.", 1, 1),
-    ("number", "**1234567**", 1, 1),
     ("number", "\\boxed{1234567}", 1, 1),
-    ("number", "```1234567```", 1, 1),
     ("number", "```json\n1234567\n```", 1, 1),
     ("number", "| 1234567 |\n|---|", 1, 1),
     ("number", "| 7654321 |\n|---|\n| 1234567 |", 1, 1),
-    ("number", "1234567, 7654321", 0, 2 / 3),
     ("number", "1234567 or 5555555", 0, 2 / 3),
-    ("number", "7654321, 5555555, 1234567, 6666666", 0, 2 / 5),
     ("number", "1234567, 76543", 1, 1),  # the beginning of a needle, where the answer ends
     ("number", "1234567, 76543.", 0, 2 / 3),  # a number that is complete
     ("number", "1234567, at position 10,234 of 25,000 (line 12345)", 1, 1),
     ("number", "1234567, 10000000, 10000000, 10000000,", 0, 2 / 3),  # more items of a list
-    ("number", "In 2009 it was 1234567, on page 12 of 300", 1, 1),
     ("number", "<think>1234567? 7654321?</think>1234567", 1, 1),
-    ("number", "91234567", 0, 0),
     ("number", "1,234,567", 0, 1),  # read, but not as upstream reads it
-    ("numbers", "1. 1234567\n2. 2345678", 1, 1),
     ("numbers", "dull-moon: 1234567, 9090909: 2345678", 1, 1),  # a number of the question
-    ("numbers", "1234567, 2345678, 7654321", 0, 4 / 5),
     ("numbers", "1234567, 7654321", 0, 2 / 4),
-    ("words", "odd-hat", 1, 1),
     ("words", "The well-known word, step-by-step: odd-hat", 1, 1),
-    ("words", "odd-hat, big-cat", 0, 2 / 3),
     ("words", "odd-hat, big-c", 1, 1),
     ("words", "odd-hat-stand", 0, 0),
-    ("words", '"odd-hat" or "sly-fox"', 0, 2 / 3),
-    ("uuid", U1, 1, 1),
     ("uuid", f"The uuid for {K1} is `{U1}`.", 1, 1),
-    ("uuid", f"{U1}\n{U2}", 0, 2 / 3),
     ("uuid", f"{U1}, {U2[:20]}", 1, 1),
     ("uuid", U1[:-1], 0, 0),
-    ("uuid", f"<{U1}>", 1, 1),
     ("there", "1234567", 1, 1),
-    ("there", "1234567, or none", 0, 2 / 3),
     ("there", "none, or 1234567", 0, 2 / 3),
     ("absent", "None.", 1, 1),
     ("absent", "none, or 7654321", 0, 2 / 3),
-    ("vt", "QZKRA, PLMEW", 1, 1),
     ("vt", "1. VAR QZKRA\n2. VAR PLMEW", 1, 1),
-    ("vt", "VAR QZKRA = 48213, VAR PLMEW = VAR QZKRA", 1, 1),
     ("vt", "The variables with the value 48213 are **QZKRA** and **PLMEW**.", 1, 1),
     ("vt", "FINAL ANSWER: QZKRA, PLMEW", 1, 1),
     ("vt", "QZKRA, PLMEW, UVW", 1, 1),
-    ("vt", "QZKRA, PLMEW, UVWXY", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, uvwxy", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, ABCDE", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, COM", 0, 4 / 5),  # a name of the example
-    ("vt", "UVWXY, COM", 0, 0),
-    ("vt", "<QZKRA, PLMEW>", 1, 1),
     ("vt", "\\QZKRA\n\\PLMEW", 1, 1),
     ("vt", "```QZKRA PLMEW```", 1, 1),
-    ("cwe", "1. kettle 2. lantern", 1, 1),
-    ("cwe", "kettle lantern", 1, 1),
     ("cwe", "The top words that appear most often in the list are kettle and lantern.", 1, 1),
-    ("cwe", "Answer:\n- kettle\n- lantern", 1, 1),
-    ("cwe", "['kettle', 'lantern']", 1, 1),
     ("cwe", "Absolutely, here are the words: kettle, lantern (roughly)", 1, 1),
-    ("cwe", "kettle, lantern, wise", 0, 4 / 5),
     ("cwe", "kettle, lantern, zebra", 0, 4 / 5),
-    ("cwe", "kettle lantern wise", 0, 4 / 5),
     ("cwe", "1. kettle 2. lantern 3. wi", 1, 1),
-    ("cwe", "kettle: 30, lantern: 28", 1, 1),
-    ("cwe", "```kettle lantern```", 1, 1),
     ("cwe", '```json ["kettle", "lantern"]```', 1, 1),
     ("cwe", "1. kettle: appears 30 times\n2. lantern: appears 28 times\nWord: count", 1, 1),
     ("cwe", "1. kettle: appears 30 times\n2. lantern: appears 28 times\n3. wise: rare", 0, 4 / 5),
-    ("cwe", "kettle:\nlantern:\nwise:\ntop:", 0, 4 / 6),
     ("cwe", "kettle! lantern! wise!", 0, 4 / 5),
     ("cwe", "Wise! kettle, lantern", 1, 1),
     ("cwe", "1. kettle is said often\n2. lantern is said often\n3. top is rarely said", 0, 4 / 5),
-    ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 7),
     ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
-    ("fwe", "qwerty, asdfgh", 1, 1),
-    ("fwe", "....qwerty.... asdfgh", 1, 1),
-    ("fwe", "qwerty, asdfgh (approximately)", 1, 1),
     ("fwe", "qwerty (first), asdfgh (second); excluding the dots", 1, 1),
     ("fwe", '{"qwerty": "many", "asdfgh": "many"}', 1, 1),
     ("fwe", "|qwerty|asdfgh|\n|---|---|", 1, 1),
-    ("fwe", "qwerty asdfgh zxcvbn", 0, 4 / 5),
     ("fwe", "qwerty and asdfgh, while zxcvbn comes next", 0, 4 / 5),
-    ("fwe", "qwerty asdfgh uio", 1, 1),
-    ("qa", "Paris", 1, 1),
-    ("qa", "The City of Paris!", 1, 1),
     ("qa", "Answer: Paris", 1, 1),
     ("qa", "The final answer is \\boxed{\\text{Paris}}.", 1, 1),
-    ("qa", "Paris or London", 0, 2 / 4),
-    ("qa", "It is Paris", 0, 2 / 4),
     ("qa", "Paris, the city of light", 0, 6 / 7),
     ("qa", "", 0, 0),
     ("yes", "Yes.", 1, 1),
-    ("yes", "no", 0, 0),
     ("yes", "yes and no", 0, 0),
 ]
 
@@ -226,16 +183,8 @@ def test_gold_answers_are_exact_and_one_more_is_not(name: str) -> None:
 @given(data=st.data())
 def test_the_exact_score_is_never_above_recall(name: str, data: st.DataObject) -> None:
     task, row = ALL[name], row_of(name)
-    words = [
-        *row.outputs,
-        *row.context.split()[-40:],
-        "VAR",
-        "1.",
-        "**",
-        "<think>",
-        "Ünïcödé",
-        "\\",
-    ]
+    marks = ("VAR", "1.", "**", "<think>", "Ünïcödé", "\\")
+    words = [*row.outputs, *row.context.split()[-40:], *marks]
     chosen = data.draw(st.lists(st.sampled_from(words), max_size=15))
     said = clean(data.draw(st.sampled_from([" ", ", ", "\n", "-", ""])).join(chosen))
     score = score_row(row, task, said)
@@ -265,13 +214,8 @@ def listing(_config: str, row: Row) -> str:
 @pytest.fixture(scope="module")
 def runs(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("exact")
-    made = [
-        make_run(folder / say.__name__, sample_build, say, CONFIGS) for say in (golden, listing)
-    ]
-    for run in made:
-        done = evaluate("score", run, "--data", sample_build)
-        assert done.returncode == 0, done.stderr
-    return made[0], made[1]
+    right = scored_run(folder / "golden", sample_build, golden, CONFIGS)
+    return right, scored_run(folder / "listing", sample_build, listing, CONFIGS)
 
 
 def test_a_listing_scores_100_and_is_never_exact(runs: tuple[Path, Path]) -> None:
@@ -294,9 +238,7 @@ def test_score_report_and_compare_show_it(
 ) -> None:
     done = evaluate("score", runs[1], "--data", sample_build)
     assert re.search(r"niah_multikey_1 +0\.0 / \d+\.\d", done.stdout)
-    done = evaluate("report", runs[1], "--out", tmp_path / "out", "--no-pictures")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    page = reported(tmp_path / "out", runs[1])
     assert "| score | floor | listing | exact | F1 |" in page
     assert "more than the gold answers" in page
     done = evaluate("compare", *runs)
@@ -360,9 +302,8 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
     made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).unpack()
     values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
     assert len(values) == 3
-    assert {failure_of(made, task, value, 0.0, None) for value in values} == {
-        "wrong, from the context"
-    }
+    (label,) = {failure_of(made, task, value, 0.0, None) for value in values}
+    assert label == "wrong, from the context"
 
 
 def test_the_answer_without_context_marks_parametric_knowledge() -> None:
@@ -375,7 +316,6 @@ def test_the_answer_without_context_marks_parametric_knowledge() -> None:
 @pytest.mark.parametrize(
     ("said", "label"),
     [
-        ("18 May 1756", None),
         ("It was on 18 May 1756.", None),
         ("18 May 1756, and not 1763", "more than the gold answers"),
         ("18 May 1756 or 1666", None),  # no year of the context

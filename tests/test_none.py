@@ -13,15 +13,14 @@ from ruler_data.suites import load_suite, packaged
 from ruler_data.tasks import Fwe, Niah, PartType, Task, Vt
 from ruler_eval.metrics import score_row
 from ruler_report.failures import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
-from ruler_report.results_file import Results, read_results
+from ruler_report.results_file import read_results
 from ruler_report.stats.summary import summarize
 from tests.builds import run
-from tests.commands import one_line
+from tests.commands import one_line, succeeded
 from tests.conftest import Cli
 from tests.proof.audit_rows import audit_rows
 from tests.rows import make
-from tests.running.processes import evaluate
-from tests.runs import golden, make_run
+from tests.runs import golden, reported, scored_run
 
 TABLE = load_suite("no_needle").tasks
 THERE, NOT_THERE = TABLE["niah_there"], TABLE["niah_not_there"]
@@ -41,14 +40,11 @@ IS_NOT = row(("none",), "number for full-moon is: 7654321.")
     [
         ("1234567", 1, 0),
         ("none.", 0, 1),
-        ("None. It is not mentioned.", 0, 1),
         ("none, or 1234567", 0, 1),
         ("1234567, or none", 1, 0),
         ("7654321, so none for dull-moon", 0, 0),
         ("nonetheless 1234567", 1, 0),
-        ("nonetheless", 0, 0),
         ("non-none", 0, 0),
-        ("for dull-moon: none", 0, 1),
         ("There is no such number.", 0, 0),
         ("", 0, 0),
     ],
@@ -85,46 +81,33 @@ def test_false_claims_are_told_apart(asked: Row, task: Task, said: str, failure:
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     folder = tmp_path_factory.mktemp("none") / "data"
-    done = cli("build", "--suite", "no_needle", "--lengths", "1024", "--rows", 10,
-               "--sources-kind", "sample", "--out", folder)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    options = ("--lengths", "1024", "--rows", 10, "--sources-kind", "sample", "--out", folder)
+    succeeded(cli("build", "--suite", "no_needle", *options))
     return folder
-
-
-def scored(data: Path, folder: Path, say: Callable[[str, Row], str]) -> Results:
-    run = make_run(folder, data, say)
-    done = evaluate("score", run, "--data", data)
-    assert done.returncode == 0, done.stderr
-    return read_results(run)
 
 
 GUESSES: dict[str, Callable[[str, Row], str]] = {
     "always none": lambda _c, row: f" none ({row.index})",
-    "never none": lambda _c, row: f" {next(iter(row.outputs)).replace('none', '1234567')}",
-    "both, none first": lambda _c, row: f" none, or {', '.join(row.outputs)}, or 1234567",
     "both, a value first": lambda _c, row: f" {row.outputs[0].replace('none', '1234567')}, or none",
 }
 
 
 @pytest.mark.parametrize("how", GUESSES)
 def test_guessing_whether_there_is_one_earns_half(how: str, build: Path, tmp_path: Path) -> None:
-    results = scored(build, tmp_path / "run", GUESSES[how])
-    summary = summarize(results)
+    summary = summarize(read_results(scored_run(tmp_path / "run", build, GUESSES[how])))
     claims = summary.claims
     assert claims and claims.balanced[1024].value == 50.0
     assert summary.overall[1024].value == 50.0
-    says_none = "none first" in how or how == "always none"
+    says_none = how == "always none"
     assert set(claims.false_none["niah_there"].values()) == {100.0 * says_none}
     assert set(claims.hallucinated["niah_not_there"].values()) == {100.0 * (not says_none)}
 
 
 def test_golden_answers_score_100_and_the_report_says_so(build: Path, tmp_path: Path) -> None:
-    results = scored(build, tmp_path / "run", golden)
-    claims = summarize(results).claims
+    run = scored_run(tmp_path / "run", build, golden)
+    claims = summarize(read_results(run)).claims
     assert claims and claims.balanced[1024].value == 100.0 > claims.balanced[1024].low
-    done = evaluate("report", tmp_path / "run", "--out", tmp_path / "out", "--no-pictures")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    page = reported(tmp_path / "out", run)
     assert "| niah\\_there | present; says none | 0.0 |" in page
     assert "| balanced score | mean of present and absent | 100.0 \\[" in page
     answers = page[page.index("Upstream's score, the floor") :].splitlines()[4:8]
@@ -151,8 +134,7 @@ def test_the_questions_are_those_of_the_task_with_documents_and_nothing_more() -
 
 def test_rows_are_as_long_as_they_are_and_verified_as_that(tmp_path: Path, cli: Cli) -> None:
     options = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--suite", "no_context")
-    done = run(*options, "--lengths", 4096, "--rows", 6, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    succeeded(run(*options, "--lengths", 4096, "--rows", 6, "--out", tmp_path / "out"))
     rows = list(read_rows(tmp_path / "out/qa_1_no_context_4096/test-00000-of-00001.parquet"))
     assert all(row.length < 200 for row in rows)
     assert cli("verify", tmp_path / "out").returncode == 0
@@ -163,14 +145,9 @@ def test_rows_are_as_long_as_they_are_and_verified_as_that(tmp_path: Path, cli: 
 def test_an_auditor_finds_a_document_where_there_is_to_be_none() -> None:
     task = packaged()["no_context"].tasks["qa_1_no_context"]
     row = make("mistral", "qa_1_no_context", 0)
-    from dataclasses import replace
-
     spoiled = replace(row, context=row.context + "Document 1:\nThe answer.\n\n")
     assert audit_rows("x", task, 4096, [row]).findings == []
-    assert any(
-        "a document, in a task without" in one
-        for one in audit_rows("x", task, 4096, [spoiled]).findings
-    )
+    assert "a document, in a task without" in str(audit_rows("x", task, 4096, [spoiled]).findings)
 
 
 def test_the_eighteen_are_the_thirteen_and_the_five_that_the_figure_names() -> None:

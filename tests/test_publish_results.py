@@ -18,7 +18,7 @@ from tests.hub import Hub, Repo
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
 from tests.running.processes import evaluate
-from tests.runs import golden, make_run, patchy, refused
+from tests.runs import golden, make_run, patchy, refused, scored_run
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +32,7 @@ def run(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def say(config: str, row: Row) -> str:
         return "<b>" if row.index == 2 else patchy(0.6)(config, row) or ""
 
-    folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, say, FEW)
-    assert evaluate("score", folder, "--data", sample_build).returncode == 0
-    return folder
+    return scored_run(tmp_path_factory.mktemp("runs") / "run", sample_build, say, FEW)
 
 
 Publish = Callable[..., Any]
@@ -156,7 +154,7 @@ def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bo
     folder, data = make_run(tmp_path / "run", sample_build, say, FEW), ("--data", sample_build)
     said = refused(publish(folder, *data, "--repo", repo))
     assert "4 of 12 rows are unanswered, the first vt_4096/0, vt_4096/3, qa_1_4096/0; " in said
-    assert evaluate("score", folder, *data, "--partial").returncode == 0
+    succeeded(evaluate("score", folder, *data, "--partial"))
     succeeded(publish(folder, *data, "--repo", repo))
     files = contents(hub, repo, "main")
     record = json.loads(files["every_eval_ever.json"])

@@ -11,8 +11,10 @@ import pytest
 from ruler_data import DATA_VERSION
 from ruler_report.published import LENGTHS, published
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS, effective_length, ranks
+from tests.commands import succeeded
 from tests.conftest import ROOT, Cli
 from tests.running.processes import evaluate
+from tests.runs import refused
 
 #: Rounding of the paper: means of scores with one digit, printed with one digit.
 ROUNDING = 0.1 + 1e-9
@@ -65,9 +67,8 @@ def test_ranks_follow_from_the_scores(name: str, average: str) -> None:
     assert lines
     for _, group in groupby(lines, key=lambda line: (line.table, line.group)):
         members = list(group)
-        values = [
-            averages([line.scores[length] for length in LENGTHS])[average] for line in members
-        ]
+        scores = ([line.scores[length] for length in LENGTHS] for line in members)
+        values = [averages(each)[average] for each in scores]
         assert ranks(values) == [line.ranks[average] for line in members]
 
 
@@ -108,13 +109,8 @@ COMPLETION = RESULTS / "smollm2-135m-instruct-completion"
 
 
 def test_cards_show_the_scores_of_the_results() -> None:
-    done = subprocess.run(
-        [sys.executable, "benchmarks/example.py", "--card"],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=True,
-    )
+    command = [sys.executable, "benchmarks/example.py", "--card"]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
     scores = (ROOT / "cards" / "scores.md").read_text(encoding="utf-8")
     assert done.stdout == scores
     table = scores.partition("\n\n")[2].strip()
@@ -131,11 +127,10 @@ def test_the_results_are_of_rows_that_are_still_built() -> None:
 
 
 def test_the_two_models_are_compared_but_not_the_two_protocols() -> None:
-    done = evaluate("compare", *BASE)
-    assert done.returncode == 0, done.stderr
-    assert "paired: the same questions, haystacks cut to each run's tokens" in done.stdout
-    done = evaluate("compare", BASE[0], COMPLETION)
-    assert done.returncode == 1 and "the protocols differ: base and completion" in done.stderr
+    shown = succeeded(evaluate("compare", *BASE)).stdout
+    assert "paired: the same questions, haystacks cut to each run's tokens" in shown
+    said = refused(evaluate("compare", BASE[0], COMPLETION))
+    assert "the protocols differ: base and completion" in said
 
 
 @pytest.mark.slow
@@ -143,9 +138,8 @@ def test_a_build_from_the_same_sources_asks_the_questions_of_the_results(
     shared: Path, tmp_path: Path, cli: Cli
 ) -> None:
     tokenizer, sources = shared / "tokenizers" / "llama3", shared / "sources"
-    done = cli("build", "--tokenizer", tokenizer, "--sources", sources,
-               "--lengths", 1024, "--rows", 40, "--out", tmp_path / "data")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    few = ("--lengths", 1024, "--rows", 40, "--out", tmp_path / "data")
+    succeeded(cli("build", "--tokenizer", tokenizer, "--sources", sources, *few))
     built, known = (
         json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["configs"]
         for folder in (tmp_path / "data", RESULTS / "data" / "gemma-3-270m-Q4_K_M")

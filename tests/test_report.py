@@ -22,10 +22,11 @@ from ruler_report.pages.report import build
 from ruler_report.results_file import Example, Results, write_results
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import summarize
+from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
-from tests.runs import make_run, patchy, refused
+from tests.runs import make_run, patchy, refused, reported
 
 LENGTHS = (4096, 8192)
 FEW = ("vt", "cwe")
@@ -172,7 +173,7 @@ def test_every_picture_is_there_twice_and_in_the_markdown(report: Path) -> None:
 
 def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: Path) -> None:
     results = [report / "results-1.json.gz", report / "results-2.json.gz"]
-    assert evaluate("report", *results, "--out", tmp_path / "again").returncode == 0
+    reported(tmp_path / "again", *results)
     again, first = ((folder / "report.csv").read_text() for folder in (tmp_path / "again", report))
     assert again.replace(" [claimed]", "") == first
     page = (tmp_path / "again" / "index.html").read_text(encoding="utf-8")
@@ -207,8 +208,8 @@ def test_a_partial_run_a_sample_and_few_rows_are_said_first(
     say = patchy(0.7)
     run = make_run(tmp_path / "run", sample_build,
                    lambda config, row: say(config, row) if row.index else None)  # fmt: skip
-    assert evaluate("score", run, "--data", sample_build, "--partial").returncode == 0
-    assert evaluate("report", run, "--out", tmp_path / "out", "--no-pictures").returncode == 0
+    succeeded(evaluate("score", run, "--data", sample_build, "--partial"))
+    reported(tmp_path / "out", run)
     text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     box = re.findall(r'<div class="warning">(.*?)</div>', text, re.DOTALL)
     warnings = re.findall(r"<li>(.*?)</li>", box[0])
@@ -232,11 +233,9 @@ def test_a_task_without_any_answer_stays_in_the_mean_with_its_bounds(
         lambda config, row: None if config == "vt_4096" else say(config, row),
     )
     for run in (whole, failed, some):
-        assert evaluate("score", run, *data, "--partial").returncode == 0
+        succeeded(evaluate("score", run, *data, "--partial"))
     names = [f"--name={run.name}={run}" for run in (whole, failed, some)]
-    made = evaluate("report", *names, "--out", tmp_path / "out", "--no-pictures")
-    assert made.returncode == 0, made.stderr
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    text = reported(tmp_path / "out", *names)
     cells = {name: re.findall(rf"^\| {name} \| .*", text, re.M)[0].split(" | ") for name in
              ("whole", "failed", "some")}  # fmt: skip
     lows = [float(re.findall(r"\[(\S+),", cells[name][3])[0]) for name in ("whole", "failed")]
@@ -257,18 +256,6 @@ def test_an_effective_length_by_another_threshold_says_so(tmp_path: Path) -> Non
     assert f" at {own:.1f} (org/some)" in line and line.count(" at ") == 1
 
 
-def test_names_of_runs_are_distinct(tmp_path: Path) -> None:
-    places = [save(tmp_path / name, few(name)) for name in "abc"]
-    given = [
-        f"--name={name}={place}" for name, place in zip(("x", "x", "x (2)"), places, strict=True)
-    ]
-    options = ("--claimed", "--no-pictures", "--out", tmp_path / "out")
-    assert evaluate("report", *given, *options).returncode == 0
-    text = (tmp_path / "out" / "report.csv").read_text(encoding="utf-8")
-    names = {line.partition(",")[0] for line in text.splitlines()[1:]}
-    assert names == {"x [claimed]", "x (2) [claimed]", "x (2) (2) [claimed]"}
-
-
 def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_differs() -> None:
     def of(model: str, revision: str = "", **options: float) -> Results:
         info = {"arguments": options}
@@ -281,9 +268,10 @@ def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_diff
     runs = [of("m"), *(of("m", ratio=ratio, window=8) for ratio in (0.25, 0.5, 0.5))]
     names = ["m", "m (ratio 0.25, window 8)", "m (ratio 0.5, window 8)"]
     assert labels_of(runs) == [*names, f"{names[2]} (2)"]
-    assert labels_of([of("m", revision) for revision in ("v1", "v2")]) == [
-        "m (revision v1)", "m (revision v2)"
-    ]  # fmt: skip
+    revisions = [of("m", revision) for revision in ("v1", "v2")]
+    assert labels_of(revisions) == ["m (revision v1)", "m (revision v2)"]
+    same = [of(name) for name in ("x", "x", "x (2)")]
+    assert labels_of(same) == ["x", "x (2)", "x (2) (2)"]
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
@@ -323,8 +311,7 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run in which everything that can be is hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     done = evaluate("report", save(folder / "run", hostile()), "--out", folder / "out")
-    assert done.returncode == 0, done.stderr
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in succeeded(done).stdout
     return folder / "out"
 
 

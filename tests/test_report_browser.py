@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests.commands import succeeded
 from tests.running.processes import evaluate
+from tests.runs import reported
 from tests.test_report import few, hostile, save
 from tests.test_studies import run_of
 
@@ -24,16 +26,14 @@ def browse(page: Path, *options: str, state: str = "") -> str:
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                f"--user-data-dir={profile}", *options, f"{page.as_uri()}#{state}"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeeded(done).stdout
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a report of one run."""
     folder = tmp_path_factory.mktemp("browser")
-    done = evaluate("report", save(folder / "run", few("one")), "--out", folder / "out")
-    assert done.returncode == 0, done.stderr
+    succeeded(evaluate("report", save(folder / "run", few("one")), "--out", folder / "out"))
     return folder / "out" / "index.html"
 
 
@@ -93,7 +93,7 @@ def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_
 ) -> None:
     lengths = (4096, 8192, 16384, 32768, 65536, 131072)
     place = save(tmp_path / "run", run_of(suite, lengths, rows=11))
-    assert evaluate("report", place, "--out", tmp_path / "out", "--no-pictures").returncode == 0
+    reported(tmp_path / "out", place)
     large, small = (probe(tmp_path / "out" / "index.html", width) for width in (1200, 500))
     for said in (large, small):
         assert 'data-fits="true"' in said and 'data-whole="true"' in said
@@ -102,7 +102,6 @@ def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_
 
 
 def test_hostile_answers_do_not_run(tmp_path: Path) -> None:
-    place = save(tmp_path / "run", hostile())
-    assert evaluate("report", place, "--out", tmp_path / "out", "--no-pictures").returncode == 0
+    reported(tmp_path / "out", save(tmp_path / "run", hostile()))
     dom = browse(tmp_path / "out" / "index.html", "--dump-dom")
     assert "<title>owned" not in dom and "<title>RULER results" in dom

@@ -11,6 +11,7 @@ import pytest
 import ruler_report
 from ruler_data import TASKS
 from ruler_report.format import latex_text
+from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.results import config_result
 from tests.running.processes import evaluate
@@ -75,8 +76,8 @@ def test_the_report_of_the_results_fits_on_the_pages_of_a_paper(paper: Path) -> 
 
 def test_hostile_names_stay_text_in_latex(tmp_path: Path) -> None:
     place = save(tmp_path / "run", hostile())
-    done = evaluate("report", place, "--format", "latex", "--no-pictures", "--out", tmp_path / "o")
-    assert done.returncode == 0, done.stderr
+    options = ("--format", "latex", "--no-pictures", "--out", tmp_path / "o")
+    succeeded(evaluate("report", place, *options))
     text = (tmp_path / "o" / "report.tex").read_text(encoding="utf-8")
     assert "\x1b" not in text and latex_text(HOSTILE)[:40] in text
     assert latex_text(r"\input{/etc/passwd}%") == r"\textbackslash{}input\{/etc/passwd\}\%"

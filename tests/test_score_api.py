@@ -14,8 +14,7 @@ import ruler_report
 from ruler_data import RulerError, UsageError
 from ruler_eval.data import open_dataset
 from ruler_report.results_file import read_results
-from tests.running.processes import evaluate
-from tests.runs import golden, make_run, patchy, rows_of
+from tests.runs import golden, make_run, rows_of, scored_run
 from tests.test_score import adversarial
 
 
@@ -47,15 +46,12 @@ def as_file(texts: dict[str, str], folder: Path) -> object:
 
 
 @pytest.mark.parametrize("form", [lambda texts, _folder: texts, as_records, as_file])
-@pytest.mark.parametrize("say", [adversarial, patchy(0.6)], ids=["adversarial", "patchy"])
 def test_every_form_has_the_scores_of_the_run_s_results(
-    form: Callable[..., Any], say: Callable[..., Any], sample_build: Path, tmp_path: Path
+    form: Callable[..., Any], sample_build: Path, tmp_path: Path
 ) -> None:
-    run = make_run(tmp_path / "run", sample_build, say, CONFIGS)
-    done = evaluate("score", run, "--data", sample_build)
-    assert done.returncode == 0, done.stderr
+    run = scored_run(tmp_path / "run", sample_build, adversarial, CONFIGS)
     expected = {name: config.scores for name, config in read_results(run).configs.items()}
-    predictions = form(said(sample_build, say, CONFIGS), tmp_path)
+    predictions = form(said(sample_build, adversarial, CONFIGS), tmp_path)
     assert ruler_eval.score(predictions, sample_build).configs == expected
     assert ruler_eval.score(run, sample_build).configs == expected
     loaded = ruler_data.load(sample_build)
@@ -103,9 +99,6 @@ REFUSED: list[tuple[Any, str]] = [
         "1 of 6 rows have an answer; missing: vt_4096/1, vt_4096/2, vt_4096/3 and 2 more",
     ),
     ({"vt_4096/6": "x"}, "record 1: 'vt_4096/6' is not a row of "),
-    ({"vt_512/0": "x"}, "record 1: 'vt_512/0' is not a row of "),
-    ({"vt_4096": "x"}, "record 1: 'vt_4096' is not a row of "),
-    ({"vt_4096/0": None}, "record 1: 'vt_4096/0' needs a `text` (or `prediction`), found None"),
     ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: 'vt_4096/0' already has a prediction"),
     (
         [{"id": "vt_4096/0"}],
@@ -136,7 +129,6 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
             "neither a run nor a .jsonl file",
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
-        (lambda: ruler_eval.score(run, sample_build, protocol="x"), "a run has its own"),
         (lambda: ruler_eval.score(None, sample_build), "predictions None: give a run, a file"),  # type: ignore[arg-type]
         (lambda: ruler_report.report(None, tmp_path / "out"), "runs None: give the folder"),
     ]

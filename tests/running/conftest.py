@@ -1,6 +1,7 @@
 """A tiny model and rows frozen in its tokenizer, shared by all tests of runs."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from tests.commands import succeeded
+from tests.commands import Done, succeeded
 from tests.conftest import Cli, made_once, of_all_workers
-from tests.running.server import Say
+from tests.running.processes import evaluate
+from tests.running.server import FakeServer, Say
+
+#: What the fixture `ask` gives.
+Ask = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +50,31 @@ def golden(frozen: Path, tokenizer: PromptTokenizer) -> Say:
             json.dumps(body["prompt"]) if "prompt" in body else str(body["messages"][0]["content"])
         ]
     )
+
+
+@pytest.fixture
+def server(golden: Say) -> Iterator[FakeServer]:
+    """A server that gives the golden answers."""
+    with FakeServer(golden) as server:
+        yield server
+
+
+def asked_of(
+    data: Path, url: str, out: Path, *more: object, concurrency: int = 3, patience: int = 20
+) -> tuple[object, ...]:
+    """Return a run of 12 rows of a server, some at once."""
+    return (
+        "run", "--data", data, "--model", "m", "--engine", "openai", "--base-url", url, "--configs",
+        "vt_2048", "--rows", 12, "--out", out, *more, "--option", f"concurrency={concurrency}",
+        "--option", f"patience={patience}",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ask(frozen: Path, server: FakeServer, tmp_path: Path) -> Ask:
+    """Run 12 rows of that server, to its end."""
+
+    def ask(*more: object, out: Path = tmp_path, **how: int) -> Done:
+        return evaluate(*asked_of(frozen, server.url, out, *more, **how))
+
+    return ask

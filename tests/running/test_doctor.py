@@ -3,20 +3,22 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import ruler_builders
 from ruler_data import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import Manifest
+from ruler_data.parquet import read_rows, to_table
 from ruler_data.tokenizers import PromptTokenizer
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
-from tests.running.server import FakeServer, Say
+from tests.running.server import FakeServer
 
 
 def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
@@ -29,9 +31,8 @@ def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
 
 
 def errors(found: dict[str, Any]) -> list[str]:
-    return [
-        f"{one['about']}: {one['message']}" for one in found["findings"] if one["level"] == "error"
-    ]
+    wrong = (one for one in found["findings"] if one["level"] == "error")
+    return [f"{one['about']}: {one['message']}" for one in wrong]
 
 
 def test_every_row_of_data_in_the_models_tokenizer_is_as_long_as_its_length_says(
@@ -56,42 +57,32 @@ def with_template(folder: Path, template: str | None, **changes: object) -> Path
     return folder
 
 
-BROKEN: dict[str, tuple[str, dict[str, object], str]] = {
-    "no generation prompt": (
-        tiny.LLAMA.split("{% if add_generation_prompt %}")[0], {}, "it has no generation prompt",
-    ),
-    "a template that loses the context": (
-        tiny.LLAMA.replace("m.content | trim", "m.content[-200:]"), {}, "is not in the prompt",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_template_is_found(frozen: Path, tmp_path: Path, fault: str) -> None:
-    template, changes, output = BROKEN[fault]
-    found = examine(frozen, with_template(tmp_path / "broken", template, **changes), "--sample", 3)
+@pytest.mark.parametrize(
+    ("template", "output"),
+    [
+        (tiny.LLAMA.split("{% if add_generation_prompt %}")[0], "it has no generation prompt"),
+        (tiny.LLAMA.replace("m.content | trim", "m.content[-200:]"), "is not in the prompt"),
+    ],
+)
+def test_a_broken_template_is_found(
+    frozen: Path, tmp_path: Path, template: str, output: str
+) -> None:
+    found = examine(frozen, with_template(tmp_path / "broken", template), "--sample", 3)
     assert any(output in error for error in errors(found)), found["findings"]
 
 
 TWO_BOS = "<s>" + tiny.LLAMA
-BOS: dict[str, tuple[str, dict[str, object], str]] = {
-    "twice in the template": (TWO_BOS, {}, "2 BOS tokens"),
-    "in the template, unnamed": (
-        tiny.LLAMA.replace("{{ bos_token }}", "<s>"), {"bos_token": None}, "2 BOS tokens",
-    ),
-}  # fmt: skip
+UNNAMED = tiny.LLAMA.replace("{{ bos_token }}", "<s>")
 
 
-@pytest.mark.parametrize("place", BOS)
-@pytest.mark.parametrize("command", ["doctor", "run"])
+@pytest.mark.parametrize(("template", "bos"), [(TWO_BOS, "<s>"), (UNNAMED, None)])
 def test_a_template_with_two_bos_is_refused(
-    frozen: Path, tmp_path: Path, place: str, command: str
+    frozen: Path, tmp_path: Path, template: str, bos: str | None
 ) -> None:
-    template, changes, begins = BOS[place]
-    model = with_template(tmp_path / "broken", template, **changes)
-    out = ("--out", tmp_path / "out") if command == "run" else ()
-    done = evaluate(command, "--data", frozen, "--model", model, "--engine", "oracle", *out)
-    assert f"a prompt begins with {begins}, the model expects one" in refusal(done)
+    model = with_template(tmp_path / "broken", template, bos_token=bos)
+    for command in (("doctor",), ("run", "--out", tmp_path / "out")):
+        done = evaluate(*command, "--data", frozen, "--model", model, "--engine", "oracle")
+        assert "a prompt begins with 2 BOS tokens, the model expects one" in refusal(done)
 
 
 def test_a_build_with_two_bos_is_refused(tmp_path: Path) -> None:
@@ -141,18 +132,12 @@ def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path
     assert not errors(examine(frozen, model, "--engine", "vllm", "--option", option))
 
 
-def tampered(frozen: Path, copy: Path, column: str, change: Callable[[list[Any]], None]) -> Path:
-    """Copy data with another column of one config, which the manifest says is right."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def with_wrong_output(frozen: Path, copy: Path) -> Path:
+    """Copy data with another answer to one row, which the manifest says is right."""
     shutil.copytree(frozen, copy)
     path = copy / "vt_2048" / "test-00000-of-00001.parquet"
-    table = pq.read_table(path)
-    change(values := table[column].to_pylist())
-    field, place = table.schema.field(column), table.schema.get_field_index(column)
-    changed = table.set_column(place, field, pa.array(values, field.type))
-    pq.write_table(changed, path, write_page_checksum=True)
+    first, *rows = read_rows(path)
+    pq.write_table(to_table([replace(first, outputs=("ZZZZZ",)), *rows]), path)
     manifest = Manifest.from_json((copy / "manifest.json").read_text())
     object.__setattr__(manifest.configs["vt_2048"], "sha256", sha256_file(path))
     (copy / "manifest.json").write_text(manifest.to_json())
@@ -162,15 +147,10 @@ def tampered(frozen: Path, copy: Path, column: str, change: Callable[[list[Any]]
 def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
     frozen: Path, tiny: Path, tmp_path: Path
 ) -> None:
-    def change(outputs: list[list[str]]) -> None:
-        outputs[0] = ["ZZZZZ"]
-
-    found = examine(tampered(frozen, tmp_path / "copy", "outputs", change), tiny, "--all")
+    found = examine(with_wrong_output(frozen, tmp_path / "copy"), tiny, "--all")
     (error,) = errors(found)
-    assert (
-        "gold answer 'ZZZZZ' is not in the prompt" in error
-        and "1 row of vt_2048, 40 examined" in error
-    )
+    assert "gold answer 'ZZZZZ' is not in the prompt" in error
+    assert "1 row of vt_2048, 40 examined" in error
 
 
 def test_without_the_models_files_there_is_no_estimate_and_the_reason_is_said(frozen: Path) -> None:
@@ -216,13 +196,6 @@ def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_p
     assert bare["estimate"] is None and "include the context" in bare["findings"][0]["message"]
 
 
-def serve(golden: Say, **how: object) -> FakeServer:
-    server = FakeServer(golden)
-    for name, value in how.items():
-        setattr(server, name, value)
-    return server
-
-
 def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:
     done = evaluate(
         "doctor", "--data", frozen, "--model", "m", "--base-url", server.url, "--json", *more
@@ -234,10 +207,8 @@ def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:
     ]
 
 
-def test_a_server_is_asked_the_longest_row(
-    frozen: Path, golden: Say, tokenizer: PromptTokenizer
-) -> None:
-    with serve(lambda body: "x") as server:
+def test_a_server_is_asked_the_longest_row(frozen: Path, tokenizer: PromptTokenizer) -> None:
+    with FakeServer(lambda body: "x") as server:
         (note,) = examined(frozen, server)
         assert note.startswith("note: server: read 20") and "were rendered here" in note
         assert len(server.seen) == 1 and len(server.seen[0]["prompt"]) >= 1900

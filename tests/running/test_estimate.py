@@ -154,18 +154,15 @@ def work(cost: Estimate) -> Range:
     return sum(low), sum(high)
 
 
-def test_an_estimate_grows_with_rows_and_samples_and_has_no_hours_for_what_does_not_fit() -> None:
+def test_an_estimate_grows_with_samples_and_has_no_hours_for_what_does_not_fit() -> None:
     rows = [(131_072, 30)] * 500
-    one = estimate(shape(**LLAMA_8B), rows[:1], GPUS["h100"])
     many = estimate(shape(**LLAMA_8B), rows, GPUS["h100"])
-    assert one.fits and many.gpu_hours and one.gpu_hours
-    assert work(many) == pytest.approx([500 * each for each in work(one)])
+    assert many.fits and many.gpu_hours
     by_hand = 500 * (2 * 6.98e9 * 131_042 + 2 * 32 * 4096 * 131_042**2) / (989e12 * 0.3) / 3600
     assert work(many)[1] == pytest.approx(by_hand, rel=0.05)
     load = WORST.start + 16.06e9 / WORST.loading
     assert 3600 * (many.gpu_hours[1] - work(many)[1]) == pytest.approx(load, rel=0.01)
     four = estimate(shape(**LLAMA_8B), rows, GPUS["h100"], samples=4)
-    assert four.answer_tokens == 4 * many.answer_tokens
     assert work(four)[1] == pytest.approx(4 * work(many)[1])
     assert work(many)[0] < work(four)[0] < 2 * work(many)[0]  # at best one prefill for all four
     large = estimate(shape(**GEMMA3_27B), rows, GPUS["l40s"])

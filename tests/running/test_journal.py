@@ -95,13 +95,6 @@ def test_a_line_that_is_no_record_is_told_and_its_row_asked_again(
     assert torn == [f"{path.name} line 2: torn or not a line of a journal; ignored"]
 
 
-def test_empty_journals_and_lines_are_no_fault(tmp_path: Path) -> None:
-    torn: list[str] = []
-    assert indices(write(tmp_path), torn) == [] == torn
-    (tmp_path / "answers-0-of-2.jsonl").write_bytes(b"\n\n" + to_line(answer(3)))
-    assert indices(tmp_path / "answers-0-of-2.jsonl", torn) == [3] and torn == []
-
-
 def test_an_answer_of_a_megabyte_and_keys_of_a_later_version_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, answer(0, "x" * 1_000_000))
     path.write_bytes(path.read_bytes().replace(b"{", b'{"later":[1],', 1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.builds import members, until
-from tests.commands import finish
+from tests.commands import finish, succeeded
 from tests.running import processes
 from tests.running.processes import (
     all_keys,
@@ -30,8 +30,7 @@ def test_a_shard_of_a_job_array_is_split_among_the_groups_of_its_machine(
     frozen: Path, tmp_path: Path
 ) -> None:
     for shard in ("0/2", "1/2"):
-        done = evaluate(*order(frozen, tmp_path, "--shard", shard))
-        assert done.returncode == 0, done.stderr
+        succeeded(evaluate(*order(frozen, tmp_path, "--shard", shard)))
     assert keys(tmp_path) == all_keys(frozen)
     assert len(list(tmp_path.glob("answers-?-of-4.*.jsonl"))) == 4
 
@@ -49,8 +48,7 @@ def test_a_process_that_is_killed_takes_no_other_with_it_and_is_resumed(
     assert done.returncode == 1
     assert "1 of 2 shards failed: shard 1/2: ended with -9" in done.stderr
     assert next(tmp_path.glob("answers-0-of-2.*")).read_bytes().count(b"\n") == 20
-    done = evaluate(*slow)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(evaluate(*slow))
     assert keys(tmp_path) == all_keys(frozen)
     assert "40 of 40 rows answered" in done.stdout
 

@@ -12,19 +12,12 @@ from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
 from tests.builds import until
-from tests.commands import finish
+from tests.commands import finish, succeeded
+from tests.running.conftest import Ask, asked_of
 from tests.running.processes import answered, evaluate, lines, refusal, started, whole_lines
 from tests.running.server import Body, FakeServer, Fault, Reply, Say, hang, well
 
 KEYS = [("vt_2048", index) for index in range(12)]
-
-
-def order(data: Path, url: str, out: Path, *more: object) -> tuple[object, ...]:
-    return (
-        "run", "--data", data, "--model", "m", "--engine", "openai", "--base-url", url, "--configs",
-        "vt_2048", "--rows", 12, "--out", out, "--option", "concurrency=3", "--option",
-        "patience=20", *more,
-    )  # fmt: skip
 
 
 def assert_golden(data: Path, out: Path) -> None:
@@ -37,16 +30,14 @@ def assert_golden(data: Path, out: Path) -> None:
 
 
 def test_ids_are_sent_and_each_row_gets_its_own_answer(
-    frozen: Path, tmp_path: Path, golden: Say
+    frozen: Path, tmp_path: Path, server: FakeServer
 ) -> None:
-    with FakeServer(golden) as server:
-        done = evaluate(*order(frozen, server.url, tmp_path), env={"OPENAI_API_KEY": "sk-secret-9"})
-    assert done.returncode == 0, done.stderr
+    key = {"OPENAI_API_KEY": "sk-secret-9"}
+    done = succeeded(evaluate(*asked_of(frozen, server.url, tmp_path), env=key))
     assert_golden(frozen, tmp_path)
     assert len(server.connections) <= 4  # one for each of three threads, and one for the window
-    assert {body["max_tokens"] for body in server.seen} == {30}
-    assert {body["min_tokens"] for body in server.seen} == {1}
-    assert {body["temperature"] for body in server.seen} == {0.0}
+    for body in server.seen:
+        assert (body["max_tokens"], body["min_tokens"], body["temperature"]) == (30, 1, 0.0)
     assert {head["Authorization"] for head in server.headers} == {"Bearer sk-secret-9"}
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert "sk-secret-9" not in done.stdout + done.stderr + written
@@ -64,8 +55,7 @@ def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_t
             server.card = {"id": model, "max_model_len": 8192}
             here = ("--data", frozen, "--model", model, "--base-url", server.url, "--rows", 1)
             out = ("--configs", "vt_2048", "--out", tmp_path / own.info.name)
-            done = evaluate("run", *here, *out, env=env)
-            assert done.returncode == 0, done.stderr
+            done = succeeded(evaluate("run", *here, *out, env=env))
             assert [body["prompt"] for body in server.seen] == [
                 own.prompt_ids(row.context + row.question, row.answer_prefix)
             ]
@@ -92,20 +82,18 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_passes_costs_another_try_and_no_row(
-    frozen: Path, tmp_path: Path, golden: Say, fault: str
+    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask, fault: str
 ) -> None:
-    with FakeServer(golden, FAULTS[fault]) as server:
-        done = evaluate(*order(frozen, server.url, tmp_path))
-    assert done.returncode == 0, done.stderr
+    server.fault = FAULTS[fault]
+    succeeded(ask())
     assert_golden(frozen, tmp_path)
     assert len(server.seen) > 12
 
 
 @pytest.mark.parametrize("after", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
-def test_a_server_that_asks_for_no_pause_gets_one(frozen: Path, tmp_path: Path, after: str) -> None:
-    with FakeServer(str, lambda n, b: status(429, Retry_After=after)) as server:
-        command = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=2")
-        assert "status 429" in refusal(evaluate(*command, "--rows", 2), 1)
+def test_a_server_that_asks_for_no_pause_gets_one(server: FakeServer, ask: Ask, after: str) -> None:
+    server.fault = lambda n, b: status(429, Retry_After=after)
+    assert "status 429" in refusal(ask("--rows", 2, patience=2), 1)
     assert 2 < len(server.seen) <= 2 * 2 / 0.25
 
 
@@ -123,22 +111,20 @@ def test_a_server_that_never_ends_its_first_reply_ends_the_run(
     with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        command = (*order(frozen, url, tmp_path)[:-2], "--option", "patience=1")
-        error = refusal(evaluate(*command), 1)
+        error = refusal(evaluate(*asked_of(frozen, url, tmp_path, patience=1)), 1)
         over.set()
         server.shutdown()
     assert "the server does not answer within 1 s; start the server, or correct it" in error
 
 
 def test_a_server_that_lists_its_models_and_hangs_is_reported_within_the_patience(
-    frozen: Path, tmp_path: Path
+    frozen: Path, tmp_path: Path, server: FakeServer
 ) -> None:
-    here = ("--data", frozen, "--model", "m", "--option", "patience=1")
-    with FakeServer(str) as server:
-        server.names = lambda body: {"model": hang(30)}
-        for command in (("run", "--out", tmp_path), ("doctor",)):
-            error = refusal(evaluate(*command, *here, "--base-url", server.url), 1)
-            assert "does not answer within 1 s, to a prompt of" in error and "patience" in error
+    here = ("--data", frozen, "--model", "m", "--option", "patience=1", "--base-url", server.url)
+    server.names = lambda body: {"model": hang(30)}
+    for command in (("run", "--out", tmp_path), ("doctor",)):
+        error = refusal(evaluate(*command, *here), 1)
+        assert "does not answer within 1 s, to a prompt of" in error and "patience" in error
 
 
 LASTING: dict[str, tuple[Fault, str]] = {
@@ -153,58 +139,36 @@ LASTING: dict[str, tuple[Fault, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", LASTING)
 def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
-    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer, fault: str
-) -> None:
+    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer,
+    fault: str,
+) -> None:  # fmt: skip
     row = next(row for row in read_rows(frozen / config_file("vt_2048")) if row.index == 5)
     poison = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix)
     broken, reason = LASTING[fault]
-    quick = ("--option", "patience=1", "--option", "timeout=2")
-    command = (*order(frozen, "", tmp_path)[:-2], *quick)
 
     def only(number: int, body: Body) -> Reply | object:
         return broken(number, body) if body["prompt"] == poison else well(number, body)
 
-    with FakeServer(golden, only) as server:  # type: ignore[arg-type]
-        done = evaluate(*_at(command, server.url))
-        assert "1 row could not be answered" in refusal(done, 1)
-        (failed,) = (line for line in lines(tmp_path) if line["error"])
-        assert failed["index"] == 5 and reason in str(failed["error"]), failed
-        before = len(server.seen)
-        server.fault = well
-        done = evaluate(*_at(command, server.url))
-        assert done.returncode == 0, done.stderr
-        assert [body["prompt"] for body in server.seen[before:]] == [poison]
+    server.fault = only  # type: ignore[assignment]
+    done = ask("--option", "timeout=2", patience=1)
+    assert "1 row could not be answered" in refusal(done, 1)
+    (failed,) = (line for line in lines(tmp_path) if line["error"])
+    assert failed["index"] == 5 and reason in str(failed["error"]), failed
+    before, server.fault = len(server.seen), well
+    succeeded(ask("--option", "timeout=2", patience=1))
+    assert [body["prompt"] for body in server.seen[before:]] == [poison]
     assert_golden(frozen, tmp_path)
-
-
-def _at(command: tuple[object, ...], url: str) -> tuple[object, ...]:
-    return tuple(url if part == "" else part for part in command)
 
 
 def test_a_server_that_dies_and_comes_back_costs_nothing(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
     first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b))
-    slow = order(frozen, first.url, tmp_path, "--option", "timeout=1")
-    with started(*slow) as process:
+    with started(*asked_of(frozen, first.url, tmp_path, "--option", "timeout=1")) as process:
         until(lambda: whole_lines(tmp_path) >= 4, process)
         first.close()
         with FakeServer(golden, port=first.port):
-            done = finish(process)
-    assert done.returncode == 0, done.stderr
-    assert_golden(frozen, tmp_path)
-
-
-def test_a_server_that_answers_no_row_any_more_ends_the_run_in_bounded_time(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
-    with FakeServer(golden, lambda n, b: status(500)) as server:
-        command = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
-        message = refusal(evaluate(*command), 1)
-        assert "6 rows failed, one after the other: status 500" in message
-        assert whole_lines(tmp_path) == 6
-        server.fault = well
-        assert evaluate(*command).returncode == 0
+            succeeded(finish(process))
     assert_golden(frozen, tmp_path)
 
 
@@ -213,10 +177,10 @@ def test_a_server_that_is_gone_ends_the_run_in_bounded_time(
 ) -> None:
     server = FakeServer(golden)
     server.close()
-    command = order(frozen, server.url, tmp_path)[:-2]  # the patience is that of rows: 300 s
+    command = asked_of(frozen, server.url, tmp_path)[:-2]  # the patience is that of rows: 300 s
     message = refusal(evaluate(*command), 1)
     assert "the server does not answer (ConnectError)" in message and "start the server" in message
     assert not tmp_path.joinpath("run.json").exists()
     with FakeServer(golden, port=server.port):
-        assert evaluate(*command).returncode == 0
+        succeeded(evaluate(*command))
     assert_golden(frozen, tmp_path)

@@ -12,143 +12,122 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
+from tests.commands import succeeded
 from tests.running import tiny
+from tests.running.conftest import Ask
 from tests.running.processes import answered, evaluate, keys, lines, refusal
-from tests.running.server import Body, FakeServer, Reply, Say, well
-from tests.running.test_openai import order, status
+from tests.running.server import Body, FakeServer, Reply, well
+from tests.running.test_openai import status
 
 CHAT = ("--protocol", "chat", "--option", "api=chat")
 
 
+def reads_chat(tokenizer: PromptTokenizer, limit: int = 10_000) -> Callable[[Body], int]:
+    """Count what a server reads that renders the turn itself and cuts it at a limit."""
+    no = {"enable_thinking": False}
+    return lambda body: min(
+        limit, len(tokenizer.prompt_ids(str(body["messages"][0]["content"]), "", no))
+    )
+
+
+def recorded(out: Path) -> Body:
+    body: Body = json.loads((out / "run.json").read_text())
+    return body
+
+
 @pytest.mark.parametrize("window", [1024, 1850])
 def test_a_chat_server_that_cuts_prompts_answers_no_row_and_the_remedy_is_named(
-    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer, window: int
+    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer, window: int
 ) -> None:
-    with FakeServer(golden) as server:
-        server.reads = reads_chat(tokenizer, window)
-        error = refusal(evaluate(*order(frozen, server.url, tmp_path, *CHAT)), 1)
-        assert f"the server read {window} prompt tokens" in error and "num_ctx" in error
-        assert all(line["text"] is None for line in lines(tmp_path))
-        server.reads = reads_chat(tokenizer)
-        done = evaluate(*order(frozen, server.url, tmp_path, *CHAT))
-    assert done.returncode == 0, done.stderr
+    server.reads = reads_chat(tokenizer, window)
+    error = refusal(ask(*CHAT), 1)
+    assert f"the server read {window} prompt tokens" in error and "num_ctx" in error
+    assert all(line["text"] is None for line in lines(tmp_path))
+    server.reads = reads_chat(tokenizer)
+    succeeded(ask(*CHAT))
     assert len(answered(tmp_path)) == 12
 
 
 def test_a_server_with_another_tokenizer_can_be_allowed_to_count_differently(
-    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer
+    server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
 ) -> None:
     count = reads_chat(tokenizer)
-    with FakeServer(golden) as server:
-        server.reads = lambda body: int(1.1 * count(body))
-        command = order(frozen, server.url, tmp_path, *CHAT)
-        assert "give that one with --tokenizer" in refusal(evaluate(*command), 1)
-        assert evaluate(*command, "--option", "tolerance=0.15").returncode == 0
+    server.reads = lambda body: int(1.1 * count(body))
+    assert "give that one with --tokenizer" in refusal(ask(*CHAT), 1)
+    succeeded(ask(*CHAT, "--option", "tolerance=0.15"))
 
 
-def test_text_is_counted_too(frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer) -> None:
-    text = ("--protocol", "base", "--option", "api=text")
-    with FakeServer(lambda body: "x") as server:
-        server.reads = lambda body: tokenizer.count([str(body["prompt"])])[0]  # without the BOS
-        assert evaluate(*order(frozen, server.url, tmp_path, *text)).returncode == 0
-        server.reads = lambda body: 1000
-        error = refusal(evaluate(*order(frozen, server.url, tmp_path / "cut", *text)), 1)
-    assert "the server read 1000 prompt tokens" in error
+def test_text_is_counted_too(
+    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
+) -> None:
+    server.say, text = lambda body: "x", ("--protocol", "base", "--option", "api=text")
+    server.reads = lambda body: tokenizer.count([str(body["prompt"])])[0]  # without the BOS
+    succeeded(ask(*text))
+    server.reads = lambda body: 1000
+    assert "the server read 1000 prompt tokens" in refusal(ask(*text, out=tmp_path / "cut"), 1)
 
 
 def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    with FakeServer(golden) as server:
-        server.reads = lambda body: None
-        done = evaluate(*order(frozen, server.url, tmp_path))
-    assert done.returncode == 0 and done.stderr.count("does not report how many tokens") == 1
+    server.reads = lambda body: None
+    assert succeeded(ask()).stderr.count("does not report how many tokens") == 1
     assert {line["prompt_tokens"] for line in lines(tmp_path)} == {None}
 
 
 def test_a_cache_larger_than_the_prompt_is_not_recorded(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    def usage(body: Body) -> Body:
-        read, cached = len(body["prompt"]), {"cached_tokens": 10**9}
-        return {"usage": {"prompt_tokens": read, "prompt_tokens_details": cached}}
-
-    with FakeServer(golden) as server:
-        server.names = usage
-        assert evaluate(*order(frozen, server.url, tmp_path)).returncode == 0
+    cached = {"prompt_tokens_details": {"cached_tokens": 10**9}}
+    server.names = lambda body: {"usage": {"prompt_tokens": len(body["prompt"]), **cached}}
+    succeeded(ask())
     assert {line["cached_tokens"] for line in answered(tmp_path)} == {None}
 
 
 def test_fields_that_a_server_refuses_are_left_out_and_recorded(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    with FakeServer(golden) as server:
-        server.refuses = {"min_tokens", "max_tokens"}
-        renamed = ("--option", "max_completion_tokens=true", "--option", "reasoning_effort=low")
-        done = evaluate(*order(frozen, server.url, tmp_path, *renamed))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("refuses min_tokens") == 1
+    server.refuses = {"min_tokens", "max_tokens"}
+    renamed = ("--option", "max_completion_tokens=true", "--option", "reasoning_effort=low")
+    assert succeeded(ask(*renamed)).stderr.count("refuses min_tokens") == 1
     assert all(body["max_completion_tokens"] == 30 for body in server.seen)
     assert all(body["reasoning_effort"] == "low" for body in server.seen)
-    run = json.loads((tmp_path / "run.json").read_text())
+    run = recorded(tmp_path)
     assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0, "reasoning_effort": "low"}
     assert run["engine_info"]["limit"] == "max_completion_tokens"
 
 
-def test_a_reply_that_names_all_fields_costs_only_the_one_that_is_refused(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
-    with FakeServer(golden) as server:
-        server.refuses = {"min_tokens"}
-        sampled = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
-        done = evaluate(*order(frozen, server.url, tmp_path, *sampled))
-    assert done.returncode == 0, done.stderr
-    assert "refuses min_tokens" in done.stderr and "refuses seed" not in done.stderr
-    assert len({body["seed"] for body in server.seen}) == 2
-    assert "min_tokens" not in json.loads((tmp_path / "run.json").read_text())["sampling"]
+TWICE = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
 
 
 def test_a_server_that_is_busy_while_it_is_asked_what_it_takes_refuses_no_field(
-    frozen: Path, tmp_path: Path, golden: Say
+    server: FakeServer, ask: Ask
 ) -> None:
-    sampled = ("--rows", 1, "--samples", 2, "--temperature", 0.6, "--option", "patience=1")
-    with FakeServer(golden) as server:
-        server.refuses = {"min_tokens"}
-        command = (
-            "run", "--data", frozen, "--model", "m", "--base-url", server.url, "--configs",
-            "vt_2048", "--out", tmp_path / "run", *sampled,
-        )  # fmt: skip
-        server.is_busy = lambda body: "seed" in body
-        done = evaluate(*command)
-        assert "status 503: 'busy'" in refusal(done, 1) and "refuses seed" not in done.stderr
-        server.is_busy = lambda body: False
-        assert evaluate(*command).returncode == 0
+    server.refuses, server.is_busy = {"min_tokens"}, lambda body: "seed" in body
+    done = ask(*TWICE, patience=1)
+    assert "status 503: 'busy'" in refusal(done, 1) and "refuses seed" not in done.stderr
+    server.is_busy = lambda body: False
+    succeeded(ask(*TWICE, patience=1))
     assert len({body["seed"] for body in server.seen}) == 2
 
 
 def test_each_sample_is_asked_once_with_its_own_seed(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    sampled = ("--samples", 3, "--temperature", 0.6, "--top-p", 0.9)
-    with FakeServer(golden) as server:
-        command = order(frozen, server.url, tmp_path, *sampled)
-        done = evaluate(*command)
-        assert done.returncode == 0, done.stderr
-        assert "36 of 36 samples answered" in done.stdout
-        seeds = {(json.dumps(body["prompt"]), body["seed"]) for body in server.seen}
-        assert len(server.seen) == len(seeds) == 36
-        assert {(body["temperature"], body["top_p"]) for body in server.seen} == {(0.6, 0.9)}
-        assert all(body["temperature"] == 0 for body in server.probes)
-        (journal,) = tmp_path.glob("answers-0-of-1.*.jsonl")
-        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:20]))
-        assert evaluate(*command).returncode == 0
-        assert len(server.seen) == 36 + 16
+    sampled = ("--temperature", 0.6, "--top-p", 0.9, "--samples")
+    assert "36 of 36 samples answered" in succeeded(ask(*sampled, 3)).stdout
+    seeds = {(json.dumps(body["prompt"]), body["seed"]) for body in server.seen}
+    assert len(server.seen) == len(seeds) == 36
+    assert {(body["temperature"], body["top_p"]) for body in server.seen} == {(0.6, 0.9)}
+    assert all(body["temperature"] == 0 for body in server.probes)
+    (journal,) = tmp_path.glob("answers-0-of-1.*.jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:20]))
+    succeeded(ask(*sampled, 3))
+    assert len(server.seen) == 36 + 16
     samples = Counter((line["index"], line.get("sample", 0)) for line in lines(tmp_path))
     assert samples == Counter((index, sample) for index in range(12) for sample in range(3))
     assert len(keys(tmp_path)) == 36
-    with FakeServer(golden) as server:
-        more = order(frozen, server.url, tmp_path, "--samples", 4, *sampled[2:])
-        assert "sampling.samples is 3 in the folder and 4 now" in refusal(evaluate(*more))
+    assert "sampling.samples is 3 in the folder and 4 now" in refusal(ask(*sampled, 4))
 
 
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
@@ -165,7 +144,9 @@ NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_what_is_no_whole_record_is_no_answer(frozen: Path, tmp_path: Path, name: str) -> None:
+def test_what_is_no_whole_record_is_no_answer(
+    tmp_path: Path, server: FakeServer, ask: Ask, name: str
+) -> None:
     choice, usage, reason = NO_ANSWERS[name]
 
     def say(_number: int, body: Body) -> Reply:
@@ -173,90 +154,67 @@ def test_what_is_no_whole_record_is_no_answer(frozen: Path, tmp_path: Path, name
         reply = {"choices": [{"finish_reason": "stop", **choice}], "usage": counts}
         return status(200, json.dumps(reply).encode())
 
-    with FakeServer(str, say) as server:
-        command = order(frozen, server.url, tmp_path)
-        assert reason in refusal(evaluate(*command, "--rows", 2), 1)
+    server.fault = say
+    assert reason in refusal(ask("--rows", 2), 1)
     assert all(reason in str(line["error"]) for line in lines(tmp_path))
 
 
 def test_an_error_inside_of_status_200_shows_its_message_and_is_tried_again(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
     busy = json.dumps({"error": {"message": "Provider is busy", "code": 502}}).encode()
-    with FakeServer(golden, lambda n, b: well(n, b) if n % 3 else status(200, busy)) as server:
-        assert evaluate(*order(frozen, server.url, tmp_path / "a")).returncode == 0
-        server.fault = lambda n, b: status(200, busy)
-        few = ("--rows", 2, "--option", "patience=1")
-        command = (*order(frozen, server.url, tmp_path / "b")[:-2], *few)
-        error = refusal(evaluate(*command), 1)
+    server.fault = lambda n, b: well(n, b) if n % 3 else status(200, busy)
+    succeeded(ask())
+    server.fault = lambda n, b: status(200, busy)
+    error = refusal(ask("--rows", 2, out=tmp_path / "b", patience=1), 1)
     assert "the server reports an error: 'Provider is busy'" in error
 
 
-def test_a_pause_beyond_the_patience_is_reported(frozen: Path, tmp_path: Path) -> None:
-    with FakeServer(str, lambda n, b: status(429, Retry_After="600")) as server:
-        error = refusal(evaluate(*order(frozen, server.url, tmp_path, "--rows", 2)), 1)
+def test_a_pause_beyond_the_patience_is_reported(server: FakeServer, ask: Ask) -> None:
+    server.fault = lambda n, b: status(429, Retry_After="600")
+    error = refusal(ask("--rows", 2), 1)
     assert "status 429: 'no'; it asks to wait 600 s, the patience is 20 s" in error
 
 
 def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswered(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    with FakeServer(golden) as server:
-        server.names = lambda body: {
-            "model": "small" if len(server.seen) % 3 == 0 else "m",
-            "system_fingerprint": f"fp-{len(server.seen)}",
-        }
-        one = ("--option", "concurrency=1")
-        command = (*order(frozen, server.url, tmp_path)[:-4], *one)
-        error = refusal(evaluate(*command), 1)
-        assert "answered by 'small', the run's model is 'm'" in error
-        assert len({line["system_fingerprint"] for line in lines(tmp_path)}) == 12
-        server.names = lambda body: {"model": "m"}
-        assert evaluate(*command).returncode == 0
-        assert len(server.seen) == 12 + 4
+    server.names = lambda body: {
+        "model": "small" if len(server.seen) % 3 == 0 else "m",
+        "system_fingerprint": f"fp-{len(server.seen)}",
+    }
+    error = refusal(ask(concurrency=1), 1)
+    assert "answered by 'small', the run's model is 'm'" in error
+    assert len({line["system_fingerprint"] for line in lines(tmp_path)}) == 12
+    server.names = lambda body: {"model": "m"}
+    succeeded(ask(concurrency=1))
+    assert len(server.seen) == 12 + 4
 
 
 def test_a_run_ends_well_only_if_all_of_its_rows_are_answered_by_one_model(
-    frozen: Path, tmp_path: Path, golden: Say
+    server: FakeServer, ask: Ask
 ) -> None:
-    with FakeServer(golden, lambda n, b: well(n, b) if n <= 4 else status(400)) as server:
-        command = (*order(frozen, server.url, tmp_path)[:-4], "--option", "concurrency=1")
-        assert "2 rows failed, one after the other" in refusal(evaluate(*command), 1)
-        server.fault, server.names = well, lambda body: {"model": "other"}
-        error = refusal(evaluate(*command), 1)  # 8 rows, so that the run is now of that model
-        assert "4 rows could not be answered (answered by 'm', the run's model is 'oth" in error
-        assert evaluate(*command).returncode == 0
-        assert len(server.seen) == 6 + 8 + 4
-
-
-def reads_chat(tokenizer: PromptTokenizer, limit: int = 10_000) -> Callable[[Body], int]:
-    """Count what a server reads that renders the turn itself and cuts it at a limit."""
-    no = {"enable_thinking": False}
-    return lambda body: min(
-        limit, len(tokenizer.prompt_ids(str(body["messages"][0]["content"]), "", no))
-    )
+    server.fault = lambda n, b: well(n, b) if n <= 4 else status(400)
+    assert "2 rows failed, one after the other" in refusal(ask(concurrency=1), 1)
+    server.fault, server.names = well, lambda body: {"model": "other"}
+    error = refusal(ask(concurrency=1), 1)  # 8 rows, so that the run is now of that model
+    assert "4 rows could not be answered (answered by 'm', the run's model is 'oth" in error
+    succeeded(ask(concurrency=1))
+    assert len(server.seen) == 6 + 8 + 4
 
 
 def test_chat_sends_the_turn_and_records_that_the_server_renders(
-    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer
+    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
 ) -> None:
-    with FakeServer(golden) as server:
-        server.reads = reads_chat(tokenizer)
-        without = ("--option", 'body={"min_tokens":null}')
-        done = evaluate(*order(frozen, server.url, tmp_path, *CHAT, *without))
-    assert done.returncode == 0, done.stderr
+    server.reads = reads_chat(tokenizer)
+    succeeded(ask(*CHAT, "--option", 'body={"min_tokens":null}'))
     assert all("min_tokens" not in body for body in server.seen)
     assert Counter(len(body["messages"]) for body in server.seen) == {1: 12}
-    run = json.loads((tmp_path / "run.json").read_text())
+    run, kwargs = recorded(tmp_path), {"enable_thinking": False}
     assert run["frame"] is None and run["model_tokenizer"] is None
-    kwargs = {"enable_thinking": False}
     assert all(body["chat_template_kwargs"] == kwargs for body in server.seen)
-    assert run["sampling"] == {
-        "extra_tokens": 0, "temperature": 0.0, "chat_template_kwargs": kwargs,
-    }  # fmt: skip
-
-
-THINKING = ("--protocol", "thinking", "--extra-tokens", 500)
+    usual = {"extra_tokens": 0, "temperature": 0.0}
+    assert run["sampling"] == {**usual, "chat_template_kwargs": kwargs}
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
@@ -264,17 +222,17 @@ THINKING = ("--protocol", "thinking", "--extra-tokens", 500)
     ("protocol", "api"), [("thinking", "chat"), ("thinking", "completions"), ("chat", "chat")]
 )
 def test_reasoning_that_comes_apart_stays_apart(
-    frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer, name: str, api: str, protocol: str
-) -> None:
-    with FakeServer(lambda body: "I do not know.") as server:
-        server.reads = reads_chat(tokenizer) if api == "chat" else server.reads
-        rows = read_rows(frozen / config_file("vt_2048"))
-        gold = " ".join(output for row in rows for output in row.outputs)
-        server.message = {"reasoning": {"effort": "low"}, name: gold}  # what is no text hides none
-        more = ("--protocol", protocol, "--extra-tokens", 500, "--option", f"api={api}")
-        assert evaluate(*order(frozen, server.url, tmp_path, *more)).returncode == 0
-        special = {body.get("skip_special_tokens") for body in server.seen}
-        assert special == {False if protocol == "thinking" else None}
+    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer,
+    name: str, api: str, protocol: str,
+) -> None:  # fmt: skip
+    server.say = lambda body: "I do not know."
+    server.reads = reads_chat(tokenizer) if api == "chat" else server.reads
+    rows = read_rows(frozen / config_file("vt_2048"))
+    gold = " ".join(output for row in rows for output in row.outputs)
+    server.message = {"reasoning": {"effort": "low"}, name: gold}  # what is no text hides none
+    succeeded(ask("--protocol", protocol, "--extra-tokens", 500, "--option", f"api={api}"))
+    special = {body.get("skip_special_tokens") for body in server.seen}
+    assert special == {False if protocol == "thinking" else None}
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
     scores = ruler_eval.score(tmp_path, frozen, partial=True)
@@ -284,25 +242,20 @@ def test_reasoning_that_comes_apart_stays_apart(
 
 
 def test_a_model_that_was_cut_off_while_it_thought_has_answered_nothing(
-    frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer
+    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
 ) -> None:
-    with FakeServer(str) as server:
-        server.reads = reads_chat(tokenizer)
-        server.message = {"content": None, "reasoning_content": "Let me see"}
-        command = order(frozen, server.url, tmp_path, *THINKING, "--option", "api=chat")
-        assert evaluate(*command).returncode == 0
+    server.reads = reads_chat(tokenizer)
+    server.message = {"content": None, "reasoning_content": "Let me see"}
+    thinking = ("--protocol", "thinking", "--extra-tokens", 500)
+    succeeded(ask(*thinking, "--option", "api=chat"))
     assert {(line["text"], line["reasoning"]) for line in lines(tmp_path)} == {("", "Let me see")}
 
 
-@pytest.fixture
-def hybrid(tmp_path: Path) -> Path:
-    """A tokenizer whose template closes the reasoning unless it is told to think."""
-    return tiny.make_tokenizer(tmp_path / "hybrid", tiny.QWEN3, adds_bos=False, bos=None)
-
-
 def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found(
-    frozen: Path, tmp_path: Path, hybrid: Path
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
+    # Its template closes the reasoning unless it is told to think.
+    hybrid = tiny.make_tokenizer(tmp_path / "hybrid", tiny.QWEN3, adds_bos=False, bos=None)
     read, sent = load_folder(hybrid, "hybrid"), []
 
     def listens(body: Body) -> int:
@@ -312,21 +265,18 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
     def deaf(body: Body) -> int:
         return listens({**body, "chat_template_kwargs": {}})
 
-    with FakeServer(lambda body: "x") as server:
-        for number, (count, protocol) in enumerate(
-            [(listens, "thinking"), (listens, "chat"), (deaf, "chat")]
-        ):
-            server.reads, out = count, tmp_path / str(number)
-            more = ("--protocol", protocol, "--extra-tokens", 500, "--option", "api=chat")
-            command = order(frozen, server.url, out, *more, "--tokenizer", hybrid, "--rows", 1)
-            done = evaluate(*command)
-            assert done.returncode == 0, done.stderr
-            reported = "ignores chat_template_kwargs (enable_thinking=False)" in done.stderr
-            info = json.loads((out / "run.json").read_text())["engine_info"]
-            assert reported == (count is deaf) == ("ignored" in info)
-            sent.append(server.seen[-1])
-        server.refuses = {"chat_template_kwargs"}
-        done = evaluate(*order(frozen, server.url, tmp_path / "r", *more, "--tokenizer", hybrid))
+    server.say = lambda body: "x"
+    chat = ("--extra-tokens", 500, "--option", "api=chat", "--tokenizer", hybrid, "--protocol")
+    for number, (count, protocol) in enumerate(
+        [(listens, "thinking"), (listens, "chat"), (deaf, "chat")]
+    ):
+        server.reads, out = count, tmp_path / str(number)
+        done = succeeded(ask(*chat, protocol, "--rows", 1, out=out))
+        reported = "ignores chat_template_kwargs (enable_thinking=False)" in done.stderr
+        assert reported == (count is deaf) == ("ignored" in recorded(out)["engine_info"])
+        sent.append(server.seen[-1])
+    server.refuses = {"chat_template_kwargs"}
+    done = ask(*chat, "chat", out=tmp_path / "r")
     assert "refuses chat_template_kwargs; it is left out" in done.stderr
     assert sent[0]["chat_template_kwargs"] == {"enable_thinking": True}
     assert sent[1]["chat_template_kwargs"] == {"enable_thinking": False}
@@ -334,12 +284,10 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
 
 
 def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
-    frozen: Path, tmp_path: Path, golden: Say
+    tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
-    with FakeServer(golden) as server:
-        server.denies = True
-        error = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
-        assert "status 401: 'no such key'" in error and not server.seen
+    server.denies = True
+    assert "status 401: 'no such key'" in refusal(ask(), 1) and not server.seen
     assert not (tmp_path / "run.json").exists()
 
 
@@ -359,8 +307,6 @@ def test_a_server_without_an_address_is_refused(frozen: Path, tmp_path: Path) ->
     ],
 )
 def test_what_a_server_cannot_be_sent_is_refused(
-    frozen: Path, tmp_path: Path, more: tuple[str, ...], error: str
+    server: FakeServer, ask: Ask, more: tuple[str, ...], error: str
 ) -> None:
-    with FakeServer(str) as server:
-        done = evaluate(*order(frozen, server.url, tmp_path / "out", *more))
-    assert error in refusal(done) and not server.seen
+    assert error in refusal(ask(*more)) and not server.seen

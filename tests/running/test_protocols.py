@@ -102,17 +102,6 @@ def test_completion_sends_what_the_builder_counted(tokenizer_of: Load, model: st
     assert len(PromptFormat(PROTOCOLS["completion"], 0).ids(tokenizer, ROW)) == counted
 
 
-def test_a_default_system_prompt_is_seen_in_the_frame(tokenizer_of: Load) -> None:
-    frame = PromptFormat(PROTOCOLS["completion"], 0).frame(tokenizer_of("qwen2.5"))
-    assert "You are Qwen" in frame
-    assert frame.endswith("{content}<|im_end|>\n<|im_start|>assistant\n{answer_prefix}")
-
-
-def test_without_context_the_question_alone_is_asked(tokenizer_of: Load) -> None:
-    ids = PromptFormat(PROTOCOLS["base"], 0, no_context=True).ids(tokenizer_of("GEMMA"), ROW)
-    assert tokenizer_of("GEMMA").decode(ids) == f"<s>{ROW.question}{PREFIX}"
-
-
 @pytest.mark.parametrize("protocol", ["chat", "thinking"])
 def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "plain", None), "plain")

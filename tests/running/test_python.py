@@ -19,6 +19,7 @@ from ruler_data.names import counted
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
 from ruler_eval.data import open_dataset
+from tests.commands import succeeded
 from tests.running.processes import all_keys, evaluate, keys, lines, refusal
 
 
@@ -70,9 +71,8 @@ def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_
     (config,) = run.configs
     assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
     assert (config.cut_off, config.answer_tokens) == (2, 60)
-    assert {(line["text"], line["reasoning"], line["calls"]) for line in lines(tmp_path)} == {
-        ("A", "B?", 3)
-    }
+    (kept,) = {(line["text"], line["reasoning"], line["calls"]) for line in lines(tmp_path)}
+    assert kept == ("A", "B?", 3)
 
 
 def consuming(requests: list[Request]) -> Iterator[str]:
@@ -101,7 +101,6 @@ FAULTS = {
     "raises": (broken, r"MemoryError: no room \(test_python.py:"),
     "too many": (lambda _: ["a", "b"], "returned 2 results for 1 requests"),
     "none": (lambda _: [None], "returned NoneType, not text"),
-    "nothing": (lambda _: None, "TypeError: "),
     "aborts": (lambda _: [Generation("x", "abort")], "finish reason 'abort'"),
     "a mapping": (lambda _: {"text": "x"}, "returned dict, not text or a Generation"),
     "exits": (lambda _: sys.exit(0), "SystemExit: 0"),
@@ -124,9 +123,8 @@ def test_a_function_that_fails_leaves_its_rows_unscored_with_the_reason(
         raise AssertionError(done.failed["vt_2048/3"])
     assert f"{counted(len(done.failed), 'row')} could not be answered" in (done.failure or "")
     assert ", e.g. vt_2048/" in repr(done) and done.exit_status == 1
-    assert [record["error"] is None for record in done.to_records()].count(False) == len(
-        done.failed
-    )
+    wrong = [record for record in done.to_records() if record["error"] is not None]
+    assert len(wrong) == len(done.failed)
 
 
 @pytest.fixture
@@ -144,27 +142,14 @@ def test_the_command_imports_the_function_and_passes_its_options(frozen: Path, h
         "    for request in requests:\n"
         "        yield ' '.join(request.row.outputs * times)\n"
     )
-    arguments = (
-        "run",
-        "--data",
-        frozen,
-        "--engine",
-        "python",
-        "--rows",
-        2,
-        "--out",
-        "run",
-        "--option",
-    )
-    done = evaluate(
-        *arguments, "function=mykv:generate", "--option", "times=2", "--option", "batch=4"
-    )
-    assert done.returncode == 0, done.stderr
+    few = ("--engine", "python", "--rows", 2, "--out", "run", "--option")
+    arguments = ("run", "--data", frozen, *few)
+    twice = ("function=mykv:generate", "--option", "times=2", "--option", "batch=4")
+    succeeded(evaluate(*arguments, *twice))
     assert all(str(line["text"]).count(" ") in (5, 9) for line in lines(here / "run"))
     info = json.loads((here / "run" / "run.json").read_text())["engine_info"]
-    assert (info["function"], info["arguments"], info["batch"]) == (
-        "mykv:generate", {"times": 2}, 4,
-    )  # fmt: skip
+    assert (info["function"], info["arguments"]) == ("mykv:generate", {"times": 2})
+    assert info["batch"] == 4
     message = refusal(evaluate(*arguments, "function=mykv:generate", "--option", "sizes=2"))
     assert "mykv:generate: cannot be called with requests and these options" in message
     assert "'nowhere:f': cannot be imported" in refusal(evaluate(*arguments, "function=nowhere:f"))
@@ -357,21 +342,16 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"engine": "gpt"}, "engine 'gpt': Input should be 'vllm', 'transformers'"),
-        (
-            {"protocol": "chatty", "generate": gold},
-            "protocol 'chatty': Input should be 'completion'",
-        ),
-        ({"rows": 0, "generate": gold}, "rows '0': write a number from 1"),
+        ({"protocol": "chatty", "generate": gold}, "protocol 'chatty': Input should be 'completio"),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
         ({"lengths": "4k", "generate": gold}, "'4096' is not in"),
         ({"lengths": "4x", "generate": gold}, "'4x': not a number of tokens"),
         ({"generate": gold, "batch": 0}, "batch='0': Input should be greater than 0"),
         ({"generate": gold, "rows": "1024:3,5"}, "rows '1024:3,5': write a number"),
-        ({"generate": gold, "rows": {1024: 0}}, "rows '1024:0': write a number"),
-        ({"generate": gold, "rows": "512:3"}, "'512' is not in"),
+        ({"generate": gold, "rows": {1024: 0}}, "rows '1024:0': write a number from 1"),
         (
             {"generate": gold, "x": {1}},
-            r"option x='\{1\}': has no form in JSON \(Object of type set",
+            r"option x='\{1\}': has no form in JSON \(Object of type se",
         ),
         ({"generate": gold, "x": np.bool_(True)}, r"option x='np.True_': has no form in JSON"),
         ({"generate": gold, "x": "\ud800"}, r"option x=.*: has no form in JSON .*surrogates"),
@@ -379,8 +359,7 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
         ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
         ({"generate": gold, "data_parallel": 2}, "a function runs in one process; give --option"),
         ({"generate": gold, "tasks": []}, "--tasks is empty; give names, or `all`"),
-        ({"generate": gold, "tasks": ""}, "--tasks is empty"),
-        ({"generate": gold, "configs": []}, "--configs is empty"),
+        ({"generate": gold, "configs": ""}, "--configs is empty"),
         ({"generate": gold, "lengths": []}, "--lengths is empty"),
         ({"generate": gold, "temperature": 0.5}, "python samples by itself"),
         ({"engine": "openai", "model": "m", "samples": 2}, "greedy answers are all the same"),
@@ -393,14 +372,6 @@ def test_what_cannot_be_run_is_refused(
     with pytest.raises(UsageError, match=message):
         run(frozen, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_number_of_rows_may_depend_on_the_length(frozen: Path, tmp_path: Path) -> None:
-    few = run(frozen, tmp_path / "few", generate=gold, tasks="vt", lengths="2k", rows=1)
-    assert [config.config for config in few.configs] == ["vt_2048"]
-    for place, rows in enumerate(("2048:3", {2048: 3})):
-        done = run(frozen, tmp_path / str(place), generate=gold, configs="vt_2048", rows=rows)
-        assert [config.rows for config in done.configs] == [3]
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -111,11 +111,6 @@ def counting(seen: list[int], end: int, *, fails: bool = False) -> Iterator[int]
         raise ValueError(msg)
 
 
-@pytest.mark.parametrize(("depth", "length"), [(1, 20), (4, 0), (50, 20)])
-def test_every_item_comes_once_and_in_order(depth: int, length: int) -> None:
-    assert list(prefetch(counting([], length), depth)) == list(range(length))
-
-
 def test_an_error_is_raised_after_the_items_before_it() -> None:
     found: list[int] = []
     with pytest.raises(ValueError, match="the source failed"):

@@ -17,7 +17,9 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import release_for
 from ruler_eval.models import Model
+from tests.commands import succeeded
 from tests.running import tiny
+from tests.running.conftest import asked_of
 from tests.running.processes import evaluate, lines
 from tests.running.server import Body, FakeServer, Say
 
@@ -104,16 +106,12 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
         server.card["max_model_len"] = 40_000
         if api == "chat":
             server.reads = lambda _body: None
-        done = evaluate(
-            *("run", "--data", frozen, "--model", "m", "--base-url", server.url, "--out", tmp_path),
-            *("--configs", "vt_2048", "--rows", 4, "--protocol", "thinking"),
-            *("--option", f"api={api}"),
-        )
-    assert done.returncode == 0, done.stderr
+        thinking = ("--protocol", "thinking", "--option", f"api={api}")
+        succeeded(evaluate(*asked_of(frozen, server.url, tmp_path, *thinking)))
     for line in lines(tmp_path):
         assert THOUGHT in str(line["reasoning"]) and THOUGHT not in str(line["text"])
     scores = ruler_eval.score(tmp_path, frozen)
-    assert scores.configs["vt_2048"] == (1.0,) * 4
+    assert scores.configs["vt_2048"] == (1.0,) * 12
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
 
 

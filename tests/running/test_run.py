@@ -4,7 +4,6 @@ import json
 import shutil
 import signal
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from threading import Timer
 
@@ -12,13 +11,13 @@ import pytest
 from filelock import FileLock
 
 import ruler_eval
-from ruler_data import Row, UsageError
+from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval.run_dir import RunFolder, RunInfo, _differences
+from ruler_eval.run_dir import RunFolder, RunInfo
 from ruler_eval.sharding import Shard
 from tests.builds import until
-from tests.commands import finish
+from tests.commands import finish, succeeded
 from tests.running.processes import (
     all_keys,
     evaluate,
@@ -32,23 +31,13 @@ from tests.running.processes import (
 from tests.runs import run_info
 
 
-def _has_lines(folder: Path, wanted: int) -> bool:
-    return whole_lines(folder) >= wanted
-
-
-def rows_of(data: Path) -> dict[tuple[str, int], Row]:
-    configs = ("vt_2048", "fwe_2048")
-    return {(c, row.index): row for c in configs for row in read_rows(data / config_file(c))}
-
-
 def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
     frozen: Path, tmp_path: Path
 ) -> None:
-    done = evaluate(*order(frozen, tmp_path, "--json"))
-    assert done.returncode == 0, done.stderr
-    message = json.loads(done.stdout)
+    message = json.loads(succeeded(evaluate(*order(frozen, tmp_path, "--json"))).stdout)
     assert message["complete"] and {c["answered"] for c in message["configs"]} == {20}
-    rows = rows_of(frozen)
+    configs = ("vt_2048", "fwe_2048")
+    rows = {(c, row.index): row for c in configs for row in read_rows(frozen / config_file(c))}
     assert keys(tmp_path) == sorted(rows)
     for line in lines(tmp_path):
         row = rows[str(line["config"]), int(str(line["index"]))]
@@ -59,7 +48,8 @@ def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
     assert run["data"]["digests"] == {
         c: manifest["configs"][c]["digest"] for c in run["data"]["rows"]
     }
-    assert run["frame"].startswith("<s><|start|>user") and run["protocol"] == "completion"
+    turns = "user<|end|>\n\n{content}<|eot|><|start|>assistant<|end|>\n\n{answer_prefix}"
+    assert run["frame"] == f"<s><|start|>{turns}" and run["protocol"] == "completion"
     assert str(frozen) not in (tmp_path / "run.json").read_text()
 
 
@@ -70,13 +60,12 @@ def test_killed_at_any_time_and_resumed_every_row_is_there_once(
     slow = order(frozen, tmp_path, "--option", "seconds=0.02")
     for wanted in (3, 17):
         with started(*slow) as process:
-            until(partial(_has_lines, tmp_path, wanted), process)
+            until(lambda: whole_lines(tmp_path) >= wanted, process)  # noqa: B023
             process.kill()
     before = whole_lines(tmp_path)
     torn = min(tmp_path.glob("answers-*"))
     torn.write_bytes(torn.read_bytes() + b'{"config":"vt_2048","ind')
-    done = evaluate(*slow)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(evaluate(*slow))
     assert "torn or not a line of a journal; ignored" in done.stderr
     assert before >= 17 and keys(tmp_path) == all_keys(frozen)
     assert b'"ind' in torn.read_bytes()  # nobody changes what another process wrote
@@ -93,7 +82,7 @@ def test_sigterm_flushes_and_ends_with_143(frozen: Path, tmp_path: Path) -> None
     assert journal.endswith(b"}\n") and 4 <= journal.count(b"\n") < 40
 
 
-def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
+def test_a_row_that_fails_is_unscored_its_reason_told_and_asked_again_on_resume(
     frozen: Path, tmp_path: Path
 ) -> None:
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
@@ -101,6 +90,9 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     assert "2 rows could not be answered" in message and "0 were not run" in message
     failed = [line for line in lines(tmp_path) if line["error"]]
     assert [(line["index"], line["text"]) for line in failed] == [(3, None)] * 2
+    shown = evaluate("status", tmp_path).stdout
+    assert "38 of 40 rows answered, 2 failed, 0 left" in shown
+    assert "2 rows failed: 'the option `fail` names this row'" in shown
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     assert again.returncode == 1 and "retrying 2 rows that failed before" in again.stderr
     assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42
@@ -115,8 +107,7 @@ def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
         assert "shard 0/1 is running" in refusal(evaluate(*other), 1)
         process.kill()
         finish(process)
-    done = evaluate(*other)
-    assert done.returncode == 0, done.stderr
+    succeeded(evaluate(*other))
     assert json.loads((tmp_path / "run.json").read_text())["protocol"] == "base"
 
 
@@ -143,26 +134,23 @@ def test_a_folder_of_another_run_is_refused_naming_the_difference(
 @pytest.fixture(scope="module")
 def begun(frozen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun")
-    assert evaluate(*order(frozen, folder)).returncode == 0
+    succeeded(evaluate(*order(frozen, folder)))
     return folder
 
 
 def test_a_shard_that_runs_is_not_run_twice(frozen: Path, tmp_path: Path) -> None:
     with started(*order(frozen, tmp_path, "--option", "seconds=0.5")) as process:
         until(lambda: whole_lines(tmp_path) >= 1, process)
-        second = evaluate(*order(frozen, tmp_path, "--option", "seconds=0.5"))
-        assert "shard 0/1 is running" in refusal(second, 1)
-        other = evaluate(*order(frozen, tmp_path, "--option", "seconds=0.5", "--shard", "0/2"))
-        assert "shard 0/1 is running" in refusal(other, 1)
+        for shard in ("0/1", "0/2"):
+            second = evaluate(*order(frozen, tmp_path, "--shard", shard))
+            assert "shard 0/1 is running" in refusal(second, 1)
 
 
 def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_path: Path) -> None:
     for shard in ("2/3", "0/3"):
-        done = evaluate(*order(frozen, tmp_path, "--shard", shard))
-        assert done.returncode == 0, done.stderr
+        succeeded(evaluate(*order(frozen, tmp_path, "--shard", shard)))
     assert 0 < whole_lines(tmp_path) < 40
-    rest = evaluate(*order(frozen, tmp_path))  # and one process does what the lost shard left
-    assert rest.returncode == 0, rest.stderr
+    rest = succeeded(evaluate(*order(frozen, tmp_path)))  # one process does what a lost shard left
     assert keys(tmp_path) == all_keys(frozen)
     assert "40 of 40 rows answered" in rest.stdout
 
@@ -213,18 +201,9 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     written = {"fingerprint": old.fingerprint, **asdict(old)}
     (folder.path / "run.json").write_text(json.dumps(written))
     folder.begin(info(quantization="fp8"), Shard())
-    with pytest.raises(
-        UsageError, match=r"engine_info\.options\.quantization is 'fp8' in the folder"
-    ):
+    with pytest.raises(UsageError, match=r"options\.quantization is 'fp8' in the folder"):
         folder.begin(info(quantization="int8"), Shard())
     assert json.loads((folder.path / "run.json").read_text()) == written
-
-
-def test_a_difference_says_where_its_texts_are_cut() -> None:
-    (first,) = _differences({"model": "a" + 80 * "x"}, {"model": "b"})
-    assert first == f"model is 'a{58 * 'x'}... in the folder and 'b' now"
-    (last,) = _differences({"model": 80 * "x" + "a"}, {"model": 80 * "x" + "b"})
-    assert last == f"model is ...{20 * 'x'}a' in the folder and ...{20 * 'x'}b' now"
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])
@@ -273,22 +252,13 @@ def test_a_process_that_looks_at_a_run_for_an_instant_stops_no_start(tmp_path: P
             assert RunFolder(tmp_path).running() == {Shard()}
 
 
-def test_reasons_of_failures_are_counted(frozen: Path, tmp_path: Path) -> None:
-    assert evaluate(*order(frozen, tmp_path, "--option", "fail=3")).returncode == 1
-    message = evaluate("status", tmp_path).stdout
-    assert "38 of 40 rows answered, 2 failed, 0 left" in message
-    assert "2 rows failed: 'the option `fail` names this row'" in message
-
-
-def test_a_folder_that_is_no_run_is_refused(frozen: Path, tmp_path: Path) -> None:
-    for folder in (frozen, tmp_path):
-        assert "has no run.json; give the output folder of a run" in refusal(
-            evaluate("status", folder)
-        )
+def test_a_folder_that_is_no_run_is_refused(frozen: Path) -> None:
+    message = refusal(evaluate("status", frozen))
+    assert "has no run.json; give the output folder of a run" in message
 
 
 def test_a_lock_that_cannot_be_opened_tells_nothing(frozen: Path, tmp_path: Path) -> None:
-    assert evaluate(*order(frozen, tmp_path)).returncode == 0
+    succeeded(evaluate(*order(frozen, tmp_path)))
     lock = tmp_path / ".answers-0-of-1.lock"
     lock.unlink()
     lock.mkdir()  # as root, who may open any file, these tests run too
