@@ -27,7 +27,7 @@ from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 from ruler_data.version import RELEASES
 from ruler_report.results_file import schema
 from ruler_report.stats.summary import Summary
-from tests.commands import PROGRAMS, call
+from tests.commands import PROGRAMS, call, succeeded
 from tests.conftest import ROOT
 from tests.rows import make
 from tests.test_golden import compare
@@ -40,8 +40,7 @@ COMMANDS = [(program, name) for program, table in TABLES.items() for name in sor
 def help_of(program: str, command: str = "") -> str:
     """Return what a program or one of its commands says of itself."""
     done = call(program, *command.split(), "--help", env={"COLUMNS": "100"})
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.strip()
+    text = succeeded(done).stdout.strip()
     return f"## {program} {command}".rstrip() + f"\n\n```text\n{text}\n```\n"
 
 

@@ -151,10 +151,6 @@ def many(job: int, progress: Progress) -> int:
     return job
 
 
-def nothing(_name: str, _rows: int) -> None:
-    """Tell nobody."""
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_row_is_reported(workers: int) -> None:
     reported = Counter[str]()

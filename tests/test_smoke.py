@@ -13,7 +13,7 @@ import pytest
 
 from ruler_builders.publish.release import token_faults
 from tests import forks
-from tests.commands import HANG
+from tests.commands import HANG, succeeded
 from tests.conftest import ROOT
 from tests.hub import running
 from tests.hub_http import Handler, Refused
@@ -155,8 +155,7 @@ def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "answers.json"
-    done = smoke(minihub, "tester/ruler-smoke", out)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(smoke(minihub, "tester/ruler-smoke", out))
     assert not minihub.store.repos, "the repo is deleted"
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["answers"].keys() == RECORDED["answers"].keys() and found["seen"]

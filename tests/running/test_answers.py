@@ -127,10 +127,8 @@ def test_a_share_of_doubtful_answers_is_warned_of_from_its_limit_on(
     changes: dict[str, Any], first: int, warned: str
 ) -> None:
     def found(number: int) -> Validity:
-        worse: Validity = tallied(
-            *(replace(one, **changes) for one in MANY[:number]), *MANY[number:]
-        )
-        return worse
+        worse = [replace(one, **changes) for one in MANY[:number]]
+        return tallied(*worse, *MANY[number:])
 
     assert found(first - 1).warnings == () and found(first).exit_status == 0
     assert any(warned in one for one in found(first).warnings)
@@ -148,13 +146,8 @@ def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
     generated = ["so QZKRA</think>PLMEW", "Okay. <think>QZKRA", "QZKRA, I think"]
     texts = [tally.add(replace(GOOD, text=text)) for text in generated]
     apart = replace(GOOD, text="PLMEW", reasoning="QZKRA")
-    assert [*texts, tally.add(apart), tally.add(replace(apart, text=""))] == [
-        "PLMEW",
-        "",
-        "",
-        "PLMEW",
-        "",
-    ]
+    texts += [tally.add(apart), tally.add(replace(apart, text=""))]
+    assert texts == ["PLMEW", "", "", "PLMEW", ""]
     found = tally.validity()
     assert found.cut_off == 3 and found.reasoning == 0 and found.empty == 3
     assert tallied(replace(GOOD, text="<think>QZKRA</think>PLMEW")).reasoning == 1

@@ -35,13 +35,10 @@ def test_a_model_is_run_and_scored_by_one_command(frozen: Path, tmp_path: Path) 
 
 def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
     done = make("--dry-run", "eval", "MODEL=org/some-8b", "ENGINE=openai", "PROTOCOL=chat")
-    assert (
-        "--data 'dist/mistral'" in done.stdout
-        and "--out 'runs/some-8b-mistral-chat'" in done.stdout
-    )
-    done = make(
-        "--dry-run", "eval", "MODEL=m", "ENGINE=vllm", "OUT=runs/x", "DATA=org/r", "REVISION=v1.0.0"
-    )
+    assert "--data 'dist/mistral'" in done.stdout
+    assert "--out 'runs/some-8b-mistral-chat'" in done.stdout
+    rows = ("DATA=org/r", "REVISION=v1.0.0")
+    done = make("--dry-run", "eval", "MODEL=m", "ENGINE=vllm", "OUT=runs/x", *rows)
     assert "--editable '.[vllm]'" in done.stdout and "--out 'runs/x'" in done.stdout
     assert done.stdout.count("--revision 'v1.0.0'") == 1
     # What is missing is said before an engine is installed.
