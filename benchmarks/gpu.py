@@ -5,9 +5,10 @@
 
 The model has the shape of Qwen2.5-7B, random weights and no end of sequence, so that all answers
 are as long as they may be. Run and bench alternate, each with an engine of its own and the same
-arguments; both get the same ids in the same order. A run is timed from its first prompt, with the
-model loaded, until its last answer is in the journal; the bench times itself. Tokens are those of
-prompts and answers. The estimate has neither loading nor what the prefix cache saves.
+arguments; both get the same ids in the same order. The bench samples at temperature 1, a run is
+greedy. A run is timed from its first prompt, with the model loaded, until its last answer is in the
+journal; the bench times itself. Tokens are those of prompts and answers. The estimate has neither
+loading nor what the prefix cache saves.
 """
 
 import argparse
