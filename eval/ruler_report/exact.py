@@ -138,12 +138,12 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     Beside items, a word alone between commas is one, too, if it is as long as names or coded words.
     """
-    size, question = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
+    size, of_question = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
     is_name, is_listed = isinstance(params, Vt | Graph), isinstance(params, Cwe)
 
     def is_known(word: str) -> bool:
         if is_name:
-            may_be = word.lower() not in question and (len(word) >= 5 or word.isupper())
+            may_be = word.lower() not in of_question and (len(word) >= 5 or word.isupper())
             return may_be and any(
                 contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
             )
@@ -178,14 +178,14 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         items.update(known)
         yield from (word for word in known if not is_listed or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not has_digit):
-            telling = [word for word in map(str.lower, words) if word not in SPEECH | question]
+            telling = [word for word in map(str.lower, words) if word not in SPEECH | of_question]
             if len(words) == 1 or (number and not before):
                 heads += {*telling[:1]}.intersection(known)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
         several = not is_name and not is_listed
         alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
-        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - question)]
+        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
     for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
         if len(run) > 1 or not items.isdisjoint(run):
             yield from filter(str.isascii, run)

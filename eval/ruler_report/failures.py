@@ -71,11 +71,11 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    question, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
+    of_question, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
 
     def repeats(part: str) -> bool:
         phrase = re.sub(r"^\W*(?:[Aa]nswer:)?\W*|\W+$", "", part)
-        return question >= {*words_of(part)} or (len(phrase) >= _LONG and phrase in context)
+        return of_question >= {*words_of(part)} or (len(phrase) >= _LONG and phrase in context)
 
     parts = re.split(r"(?<=[.!?\u3002\n])(?!\d)", text)
     return "".join(part for part in parts if not repeats(part))
@@ -137,13 +137,13 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     for reply in ("yes", "no") if polar <= {"yes", "no"} else ():
         if opening & {*wording.WORDING["polar"][reply].split()}:
             return FORM if reply in polar else CONTEXT
-    question, golds = _question_words(row), [*map(folded, row.outputs)]
+    of_question, golds = _question_words(row), [*map(folded, row.outputs)]
     whole, words = f" {' '.join(folded(plain_shorts[0]))} ", folded(short)
-    content = [word for word in words if word not in question and word not in wording.FILLER]
+    content = [word for word in words if word not in of_question and word not in wording.FILLER]
     few, start = content or words, " ".join(words)
 
     def is_gold(gold: list[str], same: _Same) -> bool:
-        rest = {*gold} - {*question} or gold
+        rest = {*gold} - {*of_question} or gold
         (one, short_one), (other, short_other) = _joined(few), _joined(gold)
         names_it = _covers(few, rest, same) or one in (other, short_other) or short_one == other
         return f" {' '.join(gold)} " in whole or (names_it and len(few) <= 2 * len(gold) + _FEW)
@@ -161,18 +161,18 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
         return FORM
     if not {*words} - wording.FILLER:
         return REFUSAL if denies(short, names=False) else OTHER
-    is_asked = 2 * len(words) >= len(question) and _covers(question, words, eq)
+    is_asked = 2 * len(words) >= len(of_question) and _covers(of_question, words, eq)
     if is_asked or wording.PLAN.search(short):
         return OTHER
     first = _FIRST.split(short)[0]
-    telling = {*words_of(first)} - wording.FILLER and {*folded(first)} - {*question}
+    telling = {*words_of(first)} - wording.FILLER and {*folded(first)} - {*of_question}
     may_be = [short, first] if telling else [short]
     if any(len(one) < 10 * _LONG and _is_in(context, one) for one in may_be):
         return CONTEXT
     own = _own_words(row, text)
     if denies(own):
         return REFUSAL
-    every = [*wording.names(short, question)]
+    every = [*wording.names(short, of_question)]
     if 2 * len("".join(name for name in every if _is_in(context, name))) > len("".join(every)):
         return CONTEXT
     if every:

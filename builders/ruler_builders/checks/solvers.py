@@ -55,7 +55,7 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
     """Yield what is wrong with row `place` of a config; `length` (tokens) is its greatest."""
     yield from column_findings(task, place, row)
     if row.length > length:
-        yield f"length {row.length} is over the config's {length}, its reserve subtracted"
+        yield f"length {row.length} is over {length}, the config's without its reserve"
     solution = solve(task, row)
     if solution.complaint:
         yield solution.complaint
