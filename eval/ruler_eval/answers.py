@@ -181,10 +181,16 @@ class Validity:
     @property
     def errors(self) -> tuple[str, ...]:
         """Why the score must not be used; `score` then exits with 1."""
-        n, missing = self.answered, self.rows - self.answered
+        missing = 0 if self.partial else self.rows - self.answered
+        unanswered = f"{counted(missing, 'row')} of {self.rows:,} unanswered"
+        return (*(unanswered,) * bool(missing), *self.refusals)
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """These, but for rows without an answer: why nothing may be concluded from the answers."""
+        n = self.answered
         shares = ", ".join(f"{quote(name)} {number:,}" for name, number in self.models.items())
         reasons = {
-            f"{counted(missing, 'row')} of {self.rows:,} unanswered": missing and not self.partial,
             f"{len(self.models)} models answered: {shares}": len(self.models) > 1,
             f"reasoning is in the text of {counted(self.reasoning, 'answer')}; "
             "use --protocol thinking": self.reasoning,

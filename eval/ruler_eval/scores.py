@@ -1,0 +1,470 @@
+"""The scores of a run, row by row: what every report and comparison reads.
+
+    scores.table.questions, scores.table.official, scores.table.answered     # a line for each row
+
+`results.json` is their file.
+
+It holds a score for each row, and of the rows' text only a few shortened examples, so it can be
+sent and compared without data and predictions. docs/results.md describes its fields;
+docs/results.schema.json is generated from these classes.
+"""
+
+import gzip
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import write_bytes
+from ruler_data.manifest import Floor
+from ruler_data.names import parse_config, quote
+from ruler_data.version import __version__
+from ruler_eval.answers import Answer, Share, Validity
+from ruler_eval.run_dir import RunInfo
+
+#: Version of the layout of the file.
+FORMAT = 1
+FILENAME = "results.json"
+#: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
+LARGEST = 1 << 28
+#: Identifies the schema of the format; nothing is downloaded from it.
+SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
+#: Cells that depth is counted in.
+BINS = 10
+Param = bool | int | float | str  # of a task
+#: A score of a row, by name.
+ScoreName = Literal["official", "exact", "f1"]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable:
+    """A line for each row that a run was to answer, answered or not.
+
+    Attributes:
+        cells: where the lines of each task and length stand; within one they are in the order of
+            the rows.
+        index: of the row in its config.
+        questions: digest of the question, 64 bits, equal wherever the same is asked. Scores that
+            record none have digests of their own, of the config's questions and the index.
+        answered: whether the row has a score.
+        official: score in [0, 1]; NaN without an answer. `exact` and `f1` likewise, and NaN where
+            a version did not record them.
+        headline: the score that the task leads with.
+        truncated: whether the answer reached its limit of tokens.
+        empty: whether the answer is empty.
+    """
+
+    cells: dict[tuple[str, int], slice]
+    index: Ints
+    questions: npt.NDArray[np.uint64]
+    answered: Bools
+    official: Floats
+    exact: Floats
+    f1: Floats
+    headline: Floats
+    truncated: Bools
+    empty: Bools
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Evidence by depth: the context is cut into equal cells, from its beginning to its end.
+
+    Attributes:
+        pieces: number of pieces of evidence that begin in each cell.
+        shown: how many of them the answers show.
+        rows: number of rows with evidence in each cell.
+    """
+
+    pieces: tuple[int, ...]
+    shown: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What answers cost, by their records.
+
+    Attributes:
+        rows: number of answers whose records say so.
+        calls: of the model.
+        tokens: read and generated, in all calls.
+        seconds: from request to last token, summed; requests may have run at the same time.
+    """
+
+    rows: int = 0
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, answer: Answer) -> "Cost":
+        """Return the cost with that of one more answer; unchanged if it is not recorded."""
+        tokens = answer.total_tokens
+        if tokens is None and None not in (answer.prompt_tokens, answer.answer_tokens):
+            tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
+        if tokens is None or answer.seconds is None:
+            return self
+        calls, seconds = self.calls + (answer.calls or 1), self.seconds + answer.seconds
+        return Cost(self.rows + 1, calls, self.tokens + tokens, round(seconds, 4))
+
+
+@dataclass(frozen=True)
+class ConfigScores:
+    """The results of one config.
+
+    Attributes:
+        digest: content digest of the rows.
+        family: of the task: niah, vt, cwe, fwe, qa or graph.
+        category: of the task; reports average over categories.
+        metric: `all` (share of the gold answers) or `part` (any of them).
+        rows: number of rows, the first ones of the config.
+        scores: of each row in order, in [0, 1]; None for an unscored row.
+        exact: exact score of each row, likewise; empty in results of versions without it.
+        f1: F1 of the set that each answer names, likewise.
+        headline: the score that means, intervals and comparisons are of.
+        characters: length of each generated text; None for an unscored row.
+        tokens: length of each generated text in tokens; None where the engine does not report it.
+        truncated: indexes of rows whose answer reached the token limit.
+        empty: indexes of rows whose answer is empty.
+        failed: indexes of rows with an error instead of an answer.
+        missing: indexes of rows with neither.
+        failures: by kind of failure, the indexes of the rows that score below 1, or that name
+            others beside all gold answers.
+        depth: evidence by depth; None where the task has no evidence.
+        params: parameters of the task; empty in results of versions that did not record them.
+        question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
+            same; empty if the data or the results are of a version that did not record it.
+        same_questions_as: the task whose questions it has; None for its own.
+        samples: with several samples of each row, the mean headline score of the first samples of
+            all rows, of the second ones, and so on. All scores of a row are then means over its
+            samples, `truncated` and `empty` name rows with such a sample, `failures` is of the
+            first sample that fails, and lengths and depth are those of the first samples.
+        floor: what answers score that ignore the question; None in results of older versions.
+        questions: the question digest of each row, 16 hexadecimal digits, one after the other;
+            empty in results of versions that did not record it.
+        cost: of the answers; None in results of versions that did not record it.
+    """
+
+    digest: str
+    family: str
+    category: str
+    metric: str
+    rows: int
+    scores: tuple[Share | None, ...]
+    characters: tuple[int | None, ...]
+    tokens: tuple[int | None, ...]
+    truncated: tuple[int, ...]
+    empty: tuple[int, ...]
+    failed: tuple[int, ...]
+    missing: tuple[int, ...]
+    failures: dict[str, tuple[int, ...]]
+    depth: Depth | None
+    params: dict[str, Param] = field(default_factory=dict)
+    question_digest: str = ""
+    same_questions_as: str | None = None
+    exact: tuple[Share | None, ...] = ()
+    f1: tuple[Share | None, ...] = ()
+    headline: ScoreName = "official"
+    samples: tuple[Share, ...] = ()
+    floor: Floor | None = None
+    questions: str = ""
+    cost: Cost | None = None
+
+    @property
+    def headline_scores(self) -> tuple[float | None, ...]:
+        """The scores that reports lead with."""
+        return self.scores_of(self.headline)
+
+    def scores_of(self, name: ScoreName) -> tuple[float | None, ...]:
+        """Return a score of each row; None for unscored rows, and where the file lacks it."""
+        scores: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
+        return scores or (None,) * self.rows
+
+    @property
+    def scored(self) -> int:
+        """Number of rows with a score."""
+        return self.rows - len(self.failed) - len(self.missing)
+
+    @cached_property
+    def question_ids(self) -> npt.NDArray[np.uint64]:
+        """The question digest of each row, as a number."""
+        digests = self.row_ids
+        if not digests:
+            name = self.question_digest or self.digest
+            texts = (f"{name}/{index}".encode() for index in range(self.rows))
+            digests = [hashlib.sha256(text).hexdigest()[:16] for text in texts]
+        return np.array([int(digest, 16) for digest in digests], dtype=np.uint64)
+
+    @property
+    def row_ids(self) -> list[str]:
+        """The question digest of each row; none in results of versions without them."""
+        return [self.questions[at : at + 16] for at in range(0, len(self.questions), 16)]
+
+    def first(self, rows: int) -> "ConfigScores":
+        """Return the first rows, with what statistics need of them."""
+        if rows >= self.rows:
+            return self
+        scores = {name: getattr(self, name)[:rows] for name in ("scores", "exact", "f1")}
+        failed, missing = ([i for i in of if i < rows] for of in (self.failed, self.missing))
+        return replace(
+            self, rows=rows, failed=tuple(failed), missing=tuple(missing), samples=(),
+            questions=self.questions[: 16 * rows], **scores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row that scores below 1, its texts shortened; `said` is the answer."""
+
+    config: str
+    index: int
+    failure: str
+    score: float
+    question: str
+    outputs: tuple[str, ...]
+    said: str
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """The results of a run; they print as the table of scores.
+
+    Attributes:
+        run: the description of the run.
+        fingerprint: of the run.
+        configs: by name.
+        examples: of failures.
+        notes: for people, e.g. that a torn line was left out.
+        predictions: name of the file or folder of the predictions; empty for a run.
+        validity: what the scores rest on; None in results of versions without it.
+        chat_template: that the rows contain (editions of upstream); empty for none.
+        window: tokens that the model declares to reach, and those that it was trained on; None
+            where not known.
+        noise: variance of a row's score from one repetition of the run to the next
+            (`ruler-eval repeat`), in [0, 1]; 0 where none was made.
+        files: bytes and sha256 of each file that the answers were read from, by name.
+        claimed: why the scores could not be made again from answers and rows; empty where they
+            were. What a file says of it is not read.
+        name: that the user gives the run.
+        attributes: of its model, numbers that the user gives (`--attr`), by name.
+        package_version: version of this package that scored.
+    """
+
+    run: RunInfo
+    fingerprint: str
+    configs: dict[str, ConfigScores]
+    examples: tuple[Example, ...] = ()
+    notes: tuple[str, ...] = ()
+    predictions: str = ""
+    validity: Validity | None = None
+    chat_template: str = ""
+    window: tuple[int | None, int | None] = (None, None)
+    noise: Share = 0.0
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    claimed: str = ""
+    name: str = ""
+    attributes: dict[str, float] = field(default_factory=dict)
+    package_version: str = __version__
+    format: int = FORMAT
+
+    @property
+    def trained_length(self) -> float | None:
+        """Tokens that the model was trained on: the attribute `train_length`, or as recorded."""
+        return self.attributes.get("train_length", self.window[1])
+
+    @cached_property
+    def table(self) -> RowTable:
+        """The scores as columns."""
+        configs = [*self.configs.values()]
+        ends = [*accumulate(config.rows for config in configs)]
+        places = (slice(end - one.rows, end) for end, one in zip(ends, configs, strict=True))
+
+        def scores(name: ScoreName) -> Floats:
+            columns = [np.array(one.scores_of(name), dtype=np.float64) for one in configs]
+            return np.concatenate([*columns, np.empty(0)])
+
+        def marks(name: str) -> Bools:
+            column = np.zeros(self.rows, dtype=np.bool_)
+            for end, config in zip(ends, configs, strict=True):
+                column[[end - config.rows + row for row in getattr(config, name)]] = True
+            return column
+
+        by_name = {name: scores(name) for name in get_args(ScoreName)}
+        headlines = np.repeat(
+            [get_args(ScoreName).index(one.headline) for one in configs],
+            [one.rows for one in configs],
+        )
+        return RowTable(
+            cells=dict(zip(map(parse_config, self.configs), places, strict=True)),
+            index=np.concatenate([np.arange(one.rows) for one in configs]),
+            questions=np.concatenate([one.question_ids for one in configs]),
+            answered=~(marks("failed") | marks("missing")),
+            headline=np.choose(headlines, [*by_name.values()]),
+            truncated=marks("truncated"),
+            empty=marks("empty"),
+            **by_name,
+        )
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the run."""
+        return sum(config.rows for config in self.configs.values())
+
+    @property
+    def scored(self) -> int:
+        """Number of rows scored."""
+        return sum(config.scored for config in self.configs.values())
+
+    @property
+    def validity_line(self) -> str:
+        """What the scores rest on, in one line."""
+        if self.claimed:
+            return f"validity: claimed; {self.claimed}"
+        if self.validity is None:
+            return "validity: not recorded by the version that scored; score the run again"
+        return self.validity.line
+
+    def __repr__(self) -> str:
+        progress = f"{self.scored:,} of {self.rows:,} rows scored"
+        return f"<Scores {self.run.model}, {self.run.protocol}: {progress}>"
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one record for each config, e.g. for `pandas.DataFrame`.
+
+        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None without one.
+        """
+        records: list[dict[str, Any]] = []
+        for name, config in self.configs.items():
+            task, length = parse_config(name)
+            means = {}
+            for column, score in zip(("score", "exact", "f1"), get_args(ScoreName), strict=True):
+                known = [one for one in config.scores_of(score) if one is not None]
+                means[column] = sum(known) / len(known) if known else None
+            record = {"config": name, "task": task, "length": length, **means}
+            records.append({**record, "rows": config.rows, "scored": config.scored})
+        return records
+
+
+def refused(scores: Scores) -> list[str]:
+    """Return why nobody may conclude from a run: it then has no rank, and a gate cannot tell.
+
+    Rows without an answer are not among the reasons: they count as 0 and as 1.
+    """
+    return [*scores.validity.refusals] if scores.validity else []
+
+
+_RESULTS = TypeAdapter(Scores)
+
+
+def to_json(results: Scores, summary: dict[str, Any]) -> str:
+    """Return the text of the file; `summary` is for other readers and is not read back."""
+    body = {"summary": summary, **_RESULTS.dump_python(results, mode="json")}
+    return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def write_results(path: Path, results: Scores, summary: dict[str, Any]) -> None:
+    """Write the file atomically, compressed if it ends in `.gz`; `summary` as in `to_json`."""
+    body = to_json(results, summary).encode()
+    write_bytes(path, gzip.compress(body, mtime=0) if path.suffix == ".gz" else body)
+
+
+#: A run: its folder, the path of its `results.json`, or its results (also as `results` of it).
+Run = str | Path | Scores | Any
+
+
+def read_results(run: Run) -> Scores:
+    """Return the results of a run, read from its file unless they are given.
+
+    Raises:
+        UsageError: the file does not exist.
+        RulerError: its content is damaged, or of another format.
+    """
+    run = getattr(run, "results", run)
+    if isinstance(run, Scores):
+        return run
+    if not isinstance(run, str | PathLike):
+        msg = f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its results"
+        raise UsageError(msg)
+    path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
+    if not path.is_file():
+        remedy = (
+            "create it with `ruler-eval score`" if Path(run).is_dir() else "there is no such run"
+        )
+        msg = f"{quote(str(path))}: does not exist; {remedy}"
+        raise UsageError(msg)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            results = parse(file.read(LARGEST))
+    except (RulerError, OSError, EOFError) as error:
+        msg = f"{path}: {error}; score the run again"
+        raise RulerError(msg) from error
+    return replace(results, claimed=f"only {FILENAME} was read")
+
+
+def parse(body: bytes) -> Scores:
+    """Return the results that a file holds.
+
+    Raises:
+        RulerError: its content is damaged, or of another format.
+    """
+    try:
+        results = _RESULTS.validate_json(body, extra="ignore")
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        msg = f"not a results file: {field}: {first['msg']}"
+        raise RulerError(msg) from error
+    if problem := _problem(results):
+        raise RulerError(problem)
+    return replace(results, claimed="", name="", attributes={})
+
+
+def _problem(results: Scores) -> str | None:
+    """Return why results cannot be used; None if they can."""
+    if results.format != FORMAT:
+        return f"format {results.format}, this version reads {FORMAT}"
+    for name, config in results.configs.items():
+        if problem := _inconsistency(config):
+            return f"{name}: {problem}"
+    return None if results.scored else "no row has a score"
+
+
+def _inconsistency(config: ConfigScores) -> str | None:
+    """Return what contradicts the rest of a config's results; None if nothing does."""
+    if len(config.questions) not in (0, 16 * config.rows):
+        return f"{config.rows} rows, {len(config.questions)} characters of questions"
+    for column in ("scores", "characters", "tokens", "exact", "f1"):
+        count = len(getattr(config, column))
+        if count != config.rows and (count or column not in ("exact", "f1")):
+            return f"{config.rows} rows, {count} {column}"
+    if config.scored and None not in config.scores and None in config.headline_scores:
+        return f"the headline is {config.headline}, and there are no such scores"
+    if config.scores.count(None) != len(config.failed) + len(config.missing):
+        return "the rows without a score are not the failed and missing ones"
+    if not all(isinstance(value, str) or math.isfinite(value) for value in config.params.values()):
+        return "a parameter is not a finite number"
+    if (depth := config.depth) and {*map(len, (depth.pieces, depth.shown, depth.rows))} != {BINS}:
+        return f"depth does not have {BINS} cells"
+    return None
+
+
+def schema(summary: type) -> dict[str, Any]:
+    """Return the JSON schema of the file, given the class of its `summary`."""
+    body, derived = _RESULTS.json_schema(), TypeAdapter(summary).json_schema(mode="serialization")
+    definitions = {**body.pop("$defs"), **derived.pop("$defs")}
+    properties = {**body.pop("properties"), "summary": derived}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID}
+    return {**head, **body, "properties": properties, "$defs": definitions}
