@@ -1,0 +1,106 @@
+"""The frame: which rows are in question, and what its array says of them."""
+
+import numpy as np
+import pytest
+
+from ruler_report.frame import Digests, Floats, columns_of, frame_of, resample
+
+CELLS = [(task, length) for task in ("vt", "cwe") for length in (4096, 8192)]
+CATEGORY_OF = {"vt": "tracing", "cwe": "aggregation"}
+
+
+def questions(*indexes: int) -> dict[tuple[str, int], Digests]:
+    """Return questions of every cell; of a task they are the same at all lengths."""
+    return {
+        (task, length): np.array(indexes, dtype=np.uint64) + np.uint64(len(task) * 10**6)
+        for task, length in CELLS
+    }
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "rows"),
+    [
+        ([range(9), range(9)], {}, [9, 9]),
+        ([range(9), range(4)], {}, [4, 4]),  # the first four for both
+        ([range(9), (2, 5, 7)], {}, [3, 3]),  # chosen rows are chosen for both
+        ([range(9), range(5, 12)], {}, [9, 7]),
+        ([range(9), range(20, 24)], {}, [9, 4]),  # another seed
+        ([range(9), range(9)], {"rows": 2}, [2, 2]),
+        ([range(9), range(4)], {"baseline": 0}, [9, 9]),
+        ([range(4), range(9)], {"baseline": 0}, [4, 4]),
+    ],
+)
+def test_a_cell_has_the_rows_of_all_runs_but_no_more_than_one_that_has_only_some(
+    runs: list[range], options: dict[str, int], rows: list[int]
+) -> None:
+    frame = frame_of([questions(*run) for run in runs], **options)  # type: ignore[arg-type]
+    assert [len(line["vt", 4096].questions) for line in frame.lines] == rows
+
+
+def test_a_cell_that_a_run_lacks_is_in_no_difference() -> None:
+    every, fewer = questions(*range(9)), questions(*range(9))
+    del fewer["cwe", 8192]
+    frame = frame_of([every, fewer])
+    assert ("cwe", 8192) not in frame.cells
+    assert (frame.tasks, frame.lengths) == (("vt",), (4096, 8192))
+    assert ("cwe", 8192) in frame.alone(0).cells
+
+
+def test_draws_of_a_run_are_the_same_beside_other_runs_and_gaps_of_equal_answers_are_narrow() -> (
+    None
+):
+    rng = np.random.Generator(np.random.PCG64(1))
+    asked = questions(*range(40))
+    first: dict[tuple[str, int], Floats] = {
+        cell: (rng.random(40) < 0.5).astype(float) for cell in CELLS
+    }
+    second = {cell: 1 - scores for cell, scores in first.items()}
+    alone, both = (
+        resample(frame, [first, second][: len(frame.lines)], columns_of(frame, CATEGORY_OF))
+        for frame in (frame_of([asked]), frame_of([asked, asked]))
+    )
+    assert str(alone.estimate((None, None), 0)) == str(both.estimate((None, None), 0))
+    np.testing.assert_allclose(alone.low[:, 0], both.low[:, 0], rtol=1e-5)
+    same = resample(frame_of([asked, asked]), [first, first], both.columns)
+    gap, apart = same.gap((None, None), 0, 1), both.gap((None, None), 0, 1)
+    assert gap.low is not None
+    assert apart.low is not None
+    assert gap.value == 0
+    assert -5 < gap.low < 0
+    assert apart.low < gap.low
+
+
+def test_unanswered_rows_are_0_and_1_and_only_what_holds_in_both_is_shown() -> None:
+    asked = questions(*range(40))
+    right = {cell: np.ones(40) for cell in CELLS}
+    wrong = {cell: np.zeros(40) for cell in CELLS}
+    open_half = {cell: np.where(np.arange(40) < 20, 0.0, np.nan) for cell in CELLS}
+    open_all = {cell: np.full(40, np.nan) for cell in CELLS}
+    frame = frame_of([asked] * 4)
+    means = resample(frame, [right, wrong, open_half, open_all], columns_of(frame, CATEGORY_OF))
+    place = means.place[None, None]
+    assert means.better[place, 1, 0]
+    assert means.better[place, 2, 0]
+    assert not means.better[place, 1, 2]
+    assert not means.better[place, :, 3].any()
+    assert not means.better[place, 3].any()
+    half, none = (means.estimate((None, None), run) for run in (2, 3))
+    assert half is not None
+    assert none is not None
+    assert (half.value, half.scored, half.asked) == (0.0, 80, 160)
+    assert half.high is not None
+    assert half.high > 50
+    assert str(none) == "[0.0, 100.0]"
+    assert means.ranks([0, 1, 2]) == {0: (1, 1), 1: (2, 3), 2: (2, 3)}
+
+
+def test_one_row_has_no_interval_and_few_have_no_rank() -> None:
+    for rows, ranked in ((1, False), (7, False), (8, True)):
+        asked = questions(*range(rows))
+        frame = frame_of([asked, asked])
+        scores = [{cell: np.full(rows, value) for cell in CELLS} for value in (0.0, 1.0)]
+        means = resample(frame, scores, columns_of(frame, CATEGORY_OF))
+        estimate = means.estimate((None, None), 1)
+        assert estimate is not None
+        assert (estimate.low is None) == (rows == 1)
+        assert bool(means.ranks([0, 1])) == ranked
