@@ -1,7 +1,6 @@
 """What a suite varies: found from parameters alone, drawn and told by the report."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,10 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import render
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results, read_results
 from ruler_report.scoring import params_of
 from ruler_report.stats.scores import configs_of
-from ruler_report.stats.summary import ScoredRun, summarize
 from ruler_report.stats.sweeps import Study, studies_of
 from tests.commands import succeeded
 from tests.conftest import Cli
@@ -96,43 +92,6 @@ def test_the_thirteen_vary_nothing() -> None:
     assert studies_of(configs_of(run_of("ruler"))) == ()
 
 
-def scored(suite: str, lengths: tuple[int, ...] = (4096, 8192)) -> ScoredRun:
-    results = run_of(suite, lengths)
-    return ScoredRun("org/model", results, summarize(results))
-
-
-def test_a_picture_tells_every_score_of_the_sweep() -> None:
-    run = scored("sweep_keys")
-    (study,) = run.summary.studies
-    picture = render(curves.study_lines([run], study), "page")
-    for task, cells in run.summary.cells.items():
-        value = task.rpartition("_")[2]
-        for cell in cells.values():
-            assert f"{cell.value:.1f} at {value}" in picture.alt
-    assert ">full</text>" in picture.panels[0] and picture.name == "study-niah"
-    assert len(picture.panels) == 1, "of one run, a line for each length"
-    several = curves.study_lines([run, run], study)
-    assert len(several.panels) == 2, "of several runs, a panel for each length"
-
-
-@pytest.mark.parametrize("lengths", [(4096,), (4096, 8192)])
-def test_a_grid_shows_every_pair_at_one_length_and_at_several(lengths: tuple[int, ...]) -> None:
-    run = scored("sweep_needles", lengths)
-    (study,) = run.summary.studies
-    picture = render(heatmaps.study_grid([run], study), "page")
-    shown = re.findall(r">(\d+)</text>", "".join(picture.panels))
-    values = [cell.value for cells in run.summary.cells.values() for cell in cells.values()]
-    assert sorted(shown) == sorted(f"{value:.0f}" for value in values)
-
-
-def test_a_task_missing_at_a_length_leaves_a_gap() -> None:
-    results = run_of("sweep_hops")
-    del results.configs["vt_hops_4_8192"]
-    run = ScoredRun("org/model", results, summarize(results))
-    picture = curves.study_lines([run], run.summary.studies[0])
-    assert "8K " in picture.alt and " at 4" not in picture.alt.partition("8K ")[2]
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     """The report of a run of a suite of one's own, built, answered and scored."""
@@ -155,14 +114,12 @@ def test_a_sweep_of_one_s_own_is_drawn_with_the_thirteen_s_task_in_its_place(rep
     ]  # fmt: skip
 
 
-def test_every_form_of_the_report_has_the_figure_and_its_table(report: Path) -> None:
+def test_every_form_of_the_report_has_the_table(report: Path) -> None:
     page = (report / "index.html").read_text(encoding="utf-8")
-    assert 'aria-label="vt: score by hops, in percent, by length: 1K ' in page
     assert "<caption>vt: score by hops: score in percent by length in tokens" in page
     markdown = (report / "report.md").read_text(encoding="utf-8")
-    assert "(figures/study-vt.png)" in markdown and "| 3 | vt\\_a | " in markdown
+    assert "| 3 | vt\\_a | " in markdown
     assert ",vt_a,1024," in (report / "report.csv").read_text(encoding="utf-8")
-    assert (report / "figures" / "study-vt.png").is_file()
 
 
 HOSTILE: list[dict[str, Any]] = [

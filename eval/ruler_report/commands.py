@@ -17,7 +17,7 @@ from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
     from ruler_report.board import Board
-    from ruler_report.figures.style import Medium
+    from ruler_report.drawing import Medium
     from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
     from ruler_report.results_file import Results, Run, ScoreName
@@ -115,13 +115,20 @@ def report(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
     ] = True,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Draw scores against a number: an option in which runs differ, e.g. "
+            "compression_ratio; step; a name given with --attr; a parameter of the tasks."
+        ),
+    ] = "",
     force: Force = False,
     data: Data = None,
     name: Names = (),
     attr: Annotated[
         list[str] | Sequence[str],
         typer.Option(
-            help="A number that a model has, to draw scores against: train_length=8192=runs/x, or "
+            help="A number that a model has, for --against: train_length=8192=runs/x, or "
             "train_length=8192 for all runs; repeatable."
         ),
     ] = (),
@@ -158,7 +165,14 @@ def report(
     folder = write.folder_to_write(out)
     medium: Medium = "paper" if form == "latex" else "page"
     pictures_for = medium if pictures else None
-    content = build(derived, baseline=base, medium=pictures_for, force=force, claimed=claimed)
+    content = build(
+        derived,
+        baseline=base,
+        medium=pictures_for,
+        option=against,
+        force=force,
+        claimed=claimed,
+    )
     return write.report(content, derived, folder, form)
 
 

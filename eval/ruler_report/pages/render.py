@@ -5,8 +5,8 @@ import hashlib
 import json
 from typing import Any
 
+from ruler_report.drawing import COLOURS
 from ruler_report.failures import MEANINGS
-from ruler_report.figures.style import COLOURS, DARK
 from ruler_report.format import TEMPLATES, render
 from ruler_report.pages.report import Report
 
@@ -35,14 +35,9 @@ def board_page(board: dict[str, Any]) -> str:
 
 
 def page_style(name: str) -> str:
-    """Return a style sheet with the colours of series, which differ on dark pages."""
-    light, dark = (
-        "".join(f"--s{number}: {colour}; " for number, colour in enumerate(colours))
-        for colours in (COLOURS, DARK)
-    )
-    sheet = (TEMPLATES / name).read_text(encoding="utf-8").strip()
-    on_dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}"
-    return f":root {{ {light}}}\n{on_dark}\n{sheet}"
+    """Return a style sheet with the colours of series."""
+    colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
+    return f":root {{ {colours}}}\n{(TEMPLATES / name).read_text(encoding='utf-8').strip()}"
 
 
 def markdown_page(report: Report) -> str:

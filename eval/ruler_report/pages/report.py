@@ -6,13 +6,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
-from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
+from ruler_report import pictures
+from ruler_report.against import against
+from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
@@ -25,18 +28,14 @@ from ruler_report.stats.comparison import (
     pair_table,
     shortfall,
 )
-from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.cost import cost_table
-from ruler_report.stats.depth import DepthTable, depth_grids
-from ruler_report.stats.effective_length import RULER
+from ruler_report.stats.depth import retrieval_by_depth
+from ruler_report.stats.effective_length import OVERALL, RULER, THRESHOLDS
 from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
+from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Printable, Table
 
-DEPTH_TEXT = """\
-Percent of the evidence that answers show, by its depth in the context. Bins, lengths and tasks \
-are pooled until each number is of 20 rows or more. The evidence of cwe is every occurrence of a \
-common word. fwe has none, nor have questions whose needle or documents a suite leaves out."""
 #: Comparisons that the verdict states one by one; more are only counted.
 SPELLED = 4
 
@@ -49,7 +48,7 @@ class Section:
     """
 
     title: str = ""
-    drawings: Iterable[Drawing] = ()
+    drawings: Iterable[Drawing | None] = ()
     tables: Sequence[Table] = ()
     text: str = ""
     folded: str = ""
@@ -137,13 +136,15 @@ def build(
     *,
     baseline: Results | None = None,
     medium: Medium | None = "page",
+    option: str = "",
     force: bool = False,
     claimed: bool = False,
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    `medium` is what pictures are for; without it there are none. Ranked are the runs that have all
-    tasks and lengths; `claimed` ones only if the user says so.
+    `option` is what scores are drawn against. `medium` is what pictures are for; without it there
+    are none. Ranked are the runs that have all tasks and lengths; `claimed` ones only if the user
+    says so.
     """
     if baseline:  # the same run may be there with a name
         same = (one for one in results if replace(one, name="", attributes={}) == baseline)
@@ -189,7 +190,7 @@ def build(
     elif len(proved) > 1:
         standing = ["No run is ranked: no two have all the tasks and lengths of this report."]
     drawn_medium = medium if can_draw() else None
-    overview = _overview(ordered, ranks, base if baseline else None)
+    overview = _overview(ordered, ranks, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
         sections = _compared(base, ordered, comparisons, retained=baseline is not None)
@@ -336,7 +337,7 @@ def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
 def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Iterator[Section]:
     """Yield sections with their pictures, unless `medium` is None, and without what is empty."""
     for section in sections:
-        drawings = [*section.drawings] if medium else []
+        drawings = [drawing for drawing in section.drawings if drawing] if medium else []
         pictures = tuple(render(one, medium) for one in drawings if medium)
         tables = tuple(table for table in section.tables if table.rows)
         if pictures or tables or section.examples or (section.text and section.tables):
@@ -344,24 +345,39 @@ def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Itera
 
 
 def _overview(
-    runs: Sequence[ScoredRun], ranks: Sequence[Ranks], baseline: ScoredRun | None
+    runs: Sequence[ScoredRun], ranks: Sequence[Ranks], baseline: ScoredRun | None, option: str
 ) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    whole = [run for run, rank in zip(runs, ranks, strict=True) if rank or run is baseline]
-    yield Section(drawings=curves.by_number(whole if any(ranks) else runs, baseline))
-    yield Section(drawings=curves.by_attribute(runs))
-    costs = cost_table({run.label: run.results for run in runs})
-    title = "How models answered, and at what cost"
-    yield Section(title, curves.by_cost(runs), [costs], folded="Numbers")
-    yield Section("Tasks by length", curves.by_length(runs))
+    labels = [run.label for run in runs]
+    if option:
+        yield Section(drawings=[against(runs, option, baseline)])
+    groups = {run.summary.group for run in runs if OVERALL in run.summary.effective}
+    threshold = THRESHOLDS[groups.pop()][OVERALL] if len(groups) == 1 else None
+    names = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
+    by_length = pictures.lengths_picture(
+        labels,
+        [_known(run.summary.overall) for run in runs],
+        {task: [_known(run.summary.cells.get(task, {})) for run in runs] for task in names},
+        threshold,
+    )
+    by_task = pictures.tasks_picture(
+        labels, {task: [_known(run.summary.by_task).get(task) for run in runs] for task in names}
+    )
+    yield Section("Tasks by length", [by_length])
     yield Section(
         "Tasks",
-        curves.dots(runs),
+        [by_task],
         [tables.task_means(runs, ranks), tables.tasks_at_longest(runs, ranks)],
         folded="Numbers",
     )
+    costs = cost_table({run.label: run.results for run in runs})
+    yield Section("How models answered, and at what cost", (), [costs], folded="Numbers")
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
     yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
+
+
+def _known(cells: Mapping[Any, Estimate]) -> dict[Any, Estimate]:
+    return {key: cell for key, cell in cells.items() if cell.known}
 
 
 def _compared(
@@ -371,13 +387,8 @@ def _compared(
     *,
     retained: bool,
 ) -> Iterator[Section]:
-    panels = {
-        name: comparisons[run.label]
-        for name, run in zip(heatmaps.numbered(runs), runs, strict=True)
-        if run is not base
-    }
-    yield Section(drawings=heatmaps.differences(base.label, panels))
     others = [run for run in runs if run is not base]
+    yield Section(drawings=[_differences(base.label, [run.label for run in others], comparisons)])
     if retained:
         retention_tables = [
             retention_table(
@@ -392,31 +403,34 @@ def _compared(
         yield Section(tables=[table], folded=one.conclusion)
 
 
+def _differences(
+    base: str, labels: Sequence[str], comparisons: Mapping[str, Comparison]
+) -> Drawing | None:
+    """Return the picture of the differences, over the tasks and lengths of any comparison."""
+    tables = [comparisons[label] for label in labels]
+    tasks = list(dict.fromkeys(task for table in tables for task in table.tasks))
+    lengths = sorted({length for table in tables for length in table.lengths})
+    keys = [[(task, length) for length in (*lengths, None)] for task in (*tasks, None)]
+    values, stars = np.full((2, len(tables), len(tasks) + 1, len(lengths) + 1), np.nan)
+    for place, table in enumerate(tables):
+        for y, row in enumerate(keys):
+            for x, key in enumerate(row):
+                gap = table.differences.get(key)
+                if gap and gap.points:
+                    values[place, y, x] = gap.value
+                    stars[place, y, x] = gap.verdict in (FIRST, SECOND)
+    return pictures.differences_picture(base, labels, tasks, lengths, values, stars == 1)
+
+
 def _losses(runs: Sequence[ScoredRun]) -> Iterator[Section]:
-    """Yield where runs lose points: what a suite varies, depth, kinds of failure."""
-    for study in dict.fromkeys(study for run in runs for study in run.summary.studies):
-        those = [run for run in runs if study in run.summary.studies]
-        drawing = {"line": curves.study_lines, "grid": heatmaps.study_grid}.get(study.shape)
-        yield Section(study.title, [drawing(those, study)] if drawing else ())
-    grids: dict[str, dict[str, DepthTable]] = {}
-    for name, run in zip(heatmaps.numbered(runs), runs, strict=True):
-        for table in depth_grids(run):
-            grids.setdefault(table.task, {})[name] = table
-    drawings = [heatmaps.depth_grid(by_run) for by_run in grids.values()]
-    drawings += [*curves.by_depth(runs), *heatmaps.depth_maps(runs)]
-    if drawings:
-        yield Section("Evidence by depth", drawings, text=DEPTH_TEXT)
+    """Yield where runs lose points: depth, and kinds of failure."""
+    lengths = sorted({length for run in runs for length in run.summary.lengths})
+    grids = [retrieval_by_depth(run.results, lengths) for run in runs]
+    depth = pictures.depth_picture([run.label for run in runs], lengths, grids)
+    yield Section("Retrieval by depth", [depth])
     failures = tables.failure_shares(runs)
     text = "" if failures.rows else "No row lost points or named more than the gold answers."
     yield Section("How rows failed", tables=[failures], text=text)
-    correlation = correlation_study(runs)
-    if correlation:
-        yield Section(
-            "Correlations between tasks",
-            [heatmaps.correlations(correlation)],
-            [tables.correlations(correlation)],
-            folded="Numbers",
-        )
 
 
 def _sections(run: ScoredRun) -> Iterator[Section]:
@@ -425,7 +439,6 @@ def _sections(run: ScoredRun) -> Iterator[Section]:
     if studies:
         studies = [tables.spread(run), *studies, *tables.claims(run)]
         yield Section("What the suite varies", tables=studies)
-    yield Section("Grid of depths", tables=[tables.depth_grid(one) for one in depth_grids(run)])
     yield Section("Answers", tables=[tables.answers(run)])
     order = {name: number for number, name in enumerate(run.results.configs)}
     yield Section(

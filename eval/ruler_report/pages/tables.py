@@ -10,8 +10,6 @@ from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
 from ruler_report.results_file import ConfigResult, Results
-from ruler_report.stats.correlation import CorrelationStudy
-from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
 from ruler_report.stats.pairs import Ranks, format_ranks
 from ruler_report.stats.scores import Estimate
@@ -250,16 +248,6 @@ def _average_with_rank(line: Published, name: str, every: Sequence[Published]) -
     return f"{value:.1f}" + (f" ({rank})" if name != "avg" else "")
 
 
-def correlations(study: CorrelationStudy) -> Table:
-    """Return the correlations between tasks."""
-    rows = tuple(
-        (task, *("" if np.isnan(value) else f"{value:.2f}" for value in line))
-        for task, line in zip(study.tasks, study.matrix, strict=True)
-    )
-    caption = f"Correlations of {len(study.tasks)} tasks over {study.points} points, clustered"
-    return Table("correlations", caption, ("task", *study.tasks), rows)
-
-
 def by_task(run: ScoredRun) -> Table:
     """Return the scores of every task and category."""
     summary = run.summary
@@ -376,18 +364,6 @@ def claims(run: ScoredRun) -> Iterator[Table]:
     )
     head = ("task", "needle; false claim", *map(format_length, lengths))
     yield Table("claims", caption, head, tuple(rows), (len(rows) - 1,))
-
-
-def depth_grid(table: DepthTable) -> Table:
-    """Return the scores of a task by depth and length, from a grid of depths."""
-    rows = []
-    for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True):
-        cells = zip(values, counts, strict=True)
-        rows.append((depth, *(f"{value:.1f} (n={n:.0f})" if n else "" for value, n in cells)))
-    caption = f"{table.task}: score in percent by depth in percent and by length; n is its rows"
-    return Table(
-        f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), tuple(rows)
-    )
 
 
 def facts(results: Results) -> Table:

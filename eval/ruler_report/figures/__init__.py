@@ -1,1 +1,0 @@
-"""Figures of a report, one module a subject."""
