@@ -1,6 +1,6 @@
 """The recipes of docs/recipes: other people's inference code, run on real models.
 
-RULER_RECIPES names a folder with what they import, made by `make test-engines`: kvpress and the
+RULER_RECIPES names a folder with what they import, made by `make test-tools`: kvpress and the
 transformers that it needs, llama.cpp, and a real model for it in GGUF.
 """
 
