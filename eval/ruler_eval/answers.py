@@ -9,7 +9,7 @@ many rows were answered, by which model, and what is doubtful in their texts.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -166,16 +166,18 @@ class Validity:
     most_common: int = 0  # answers that have the most frequent text
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
+    refused: tuple[str, ...] = ()  # fields that the server refused
     partial: bool = False  # whether the user allowed rows without an answer
 
     @property
     def line(self) -> str:
         """All of it in one line."""
         by = f" by {', '.join(self.models)}" if self.models else ""
+        refused = f"; the server refused {', '.join(self.refused)}" if self.refused else ""
         return (
             f"validity: {self.answered:,} of {counted(self.rows, 'row')} answered{by}; "
             f"{self.empty:,} empty, {self.cut_off:,} cut off, {self.reasoning:,} with reasoning "
-            f"in the answer, {self.most_common:,} with the most frequent text"
+            f"in the answer, {self.most_common:,} with the most frequent text{refused}"
         )
 
     @property
@@ -236,8 +238,9 @@ class Validity:
 class Tally:
     """Counts answers, one at a time, into their `Validity`; keeps no text."""
 
-    def __init__(self, protocol: str, *, opened: bool = False) -> None:
-        """Start at nothing; `opened` as in `scored_text`."""
+    def __init__(self, protocol: str, *, opened: bool = False, refused: Sequence[str] = ()) -> None:
+        """Start at nothing; `opened` as in `scored_text`, `refused` as in `Validity`."""
+        self._refused = tuple(refused)
         self._thinking, self._opened = protocol == "thinking", opened
         self._counts = Counter(rows=0, answered=0, empty=0, cut_off=0, reasoning=0, apart=0)
         self._models, self._texts = Counter[str](), Counter[int]()
@@ -281,5 +284,6 @@ class Tally:
             models=dict(self._models.most_common()),
             most_common=max(self._texts.values(), default=0),
             fingerprints=len(self._fingerprints),
+            refused=self._refused,
             partial=partial,
         )

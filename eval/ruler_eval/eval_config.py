@@ -20,6 +20,12 @@ from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
+#: Sampling that changes nothing, by vLLM's names; at least one token, as an immediate end is no
+#: answer. It is asked for by name, because a server's model may bring other values of its own.
+NEUTRAL = {
+    "temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
+    "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_tokens": 1,
+}  # fmt: skip
 #: Values that Python has and JSON has not.
 _PYTHON = re.compile(r"True|False|None|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -176,10 +182,12 @@ class EvalConfig:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """Sampling options of requests; at least one token, as an immediate end is no answer."""
+        """Sampling options of requests: neutral, but for those that the user sets."""
+        if not self.temperature:
+            return dict(NEUTRAL)
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        random = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
-        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **random}
+        random = {"temperature": self.temperature, **top_p, "seed": "of the row and the sample"}
+        return NEUTRAL | random
 
     @cached_property
     def prompts(self) -> PromptFormat:

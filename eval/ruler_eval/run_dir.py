@@ -86,6 +86,11 @@ class RunInfo:
         return int(self.sampling.get("samples", 1))
 
     @property
+    def refused(self) -> tuple[str, ...]:
+        """Fields that the server refused, so that its own values applied."""
+        return tuple(self.engine_info.get("refused", ()))
+
+    @property
     def short_fingerprint(self) -> str:
         """As in the names of its journals."""
         return self.fingerprint.partition(":")[2][:16]

@@ -163,7 +163,7 @@ def score(
         answers = _read_records(records, rows)  # type: ignore[arg-type]
         rows = rows.choose({config for config, *_ in answers}).fetch()
         run = RunInfo(rows.info, "", None, protocol, PREDICTIONS)
-    tally, configs = Tally(run.protocol, opened=opens(run.frame)), {}
+    tally, configs = Tally(run.protocol, opened=opens(run.frame), refused=run.refused), {}
     for config in rows.rows:
         with closing(rows.read(config)) as read:
             pairs = (

@@ -51,7 +51,7 @@ def results_of(
     """
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
-    tally = Tally(run.protocol, opened=opens(run.frame))
+    tally = Tally(run.protocol, opened=opens(run.frame), refused=run.refused)
     for config in track(data.rows, "scoring"):
         configs[config], some = _score_config(config, run, data, predictions, bare, tally)
         examples += some

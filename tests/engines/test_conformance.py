@@ -1,4 +1,7 @@
-"""The same model through five engines and four protocols: the same prompts, the same answers."""
+"""The same model through five engines and four protocols: the same prompts, the same answers.
+
+Whatever sampling, penalties and limits the model brings (`tests.engines.weights`).
+"""
 
 import os
 import signal
@@ -10,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import requests
 
 from ruler_data import Row
+from ruler_data.tokenizers.registry import load_folder
 from tests.builds import members, until
 from tests.commands import succeeded
 from tests.conftest import ROOT
@@ -28,7 +33,6 @@ from tests.engines.conftest import (
     start,
 )
 from tests.running.processes import refusal
-from tests.running.tiny import SPECIAL
 
 PROTOCOLS = ("base", "completion", "chat", "thinking")
 FEW = ("--configs", "fwe_512", "--rows", 3, "--extra-tokens", 20)
@@ -105,10 +109,7 @@ def test_a_python_function(
     function = ("--option", "function=batched_generate:generate", "--option", f"model={model}")
     command = (*function, *FLOAT, "--option", "batch=3", *FEW, "--protocol", protocol)
     succeeded(order("python", tmp_path / "run", *command, cwd=ROOT / "docs" / "recipes"))
-    found = answers(tmp_path / "run")
-    if protocol != "thinking":  # the function decodes special tokens whatever the protocol
-        found = {key: without_special(answer) for key, answer in found.items()}
-    assert_same(found, reference)
+    assert_same(answers(tmp_path / "run"), reference)
 
 
 @pytest.fixture(scope="module")
@@ -141,18 +142,21 @@ def test_llama_cpps_server(
 ) -> None:
     command = (*served(llama_cpp, model), *FEW, "--protocol", protocol)
     succeeded(order("openai", tmp_path / "run", *command))
-    found = answers(tmp_path / "run")
-    if protocol != "thinking":  # llama.cpp sends special tokens whatever it is asked
-        found = {key: without_special(answer) for key, answer in found.items()}
-    assert_same(found, reference)
+    assert_same(answers(tmp_path / "run"), reference)
 
 
-def without_special(answer: dict[str, object]) -> dict[str, object]:
-    """Return an answer without the special tokens in its text."""
-    text = str(answer["text"])
-    for token in SPECIAL:
-        text = text.replace(token, "")
-    return {**answer, "text": text}
+@pytest.mark.parametrize("protocol", ["base"])
+@pytest.mark.parametrize("name", ["vllm_server", "llama_cpp"])
+def test_a_server_applies_what_the_model_brings_unless_it_is_asked(
+    request: pytest.FixtureRequest, reference: Answers, rows: dict[tuple[str, int], Row],
+    model: Path, name: str, protocol: str,
+) -> None:  # fmt: skip
+    ((key, answer), *_), tokenizer = reference.items(), load_folder(model, "tiny")
+    row = rows[str(key[0]), int(str(key[1]))]
+    ids = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix, None)
+    body = {"model": "tiny", "prompt": ids, "max_tokens": 70, "temperature": 0}
+    reply = requests.post(f"{request.getfixturevalue(name)}/completions", json=body, timeout=HANG)
+    assert reply.json()["choices"][0]["text"] != answer["text"]
 
 
 def test_the_servers_own_template_reads_as_many_tokens_as_ours(

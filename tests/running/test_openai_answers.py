@@ -85,7 +85,7 @@ def test_a_cache_larger_than_the_prompt_is_not_recorded(
 
 
 def test_fields_that_a_server_refuses_are_left_out_and_recorded(
-    tmp_path: Path, server: FakeServer, ask: Ask
+    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:
     server.refuses = {"min_tokens", "max_tokens"}
     renamed = ("--option", "max_completion_tokens=true", "--option", "reasoning_effort=low")
@@ -93,8 +93,12 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert all(body["max_completion_tokens"] == 30 for body in server.seen)
     assert all(body["reasoning_effort"] == "low" for body in server.seen)
     run = recorded(tmp_path)
-    assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0, "reasoning_effort": "low"}
+    assert (run["sampling"]["reasoning_effort"], run["sampling"]["top_p"]) == ("low", 1.0)
+    assert "min_tokens" not in run["sampling"]
     assert run["engine_info"]["limit"] == "max_completion_tokens"
+    assert run["engine_info"]["refused"] == ["min_tokens"]
+    scores = ruler_eval.score(tmp_path, frozen, partial=True)
+    assert "; the server refused min_tokens" in scores.validity.line
 
 
 TWICE = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
@@ -213,8 +217,7 @@ def test_chat_sends_the_turn_and_records_that_the_server_renders(
     run, kwargs = recorded(tmp_path), {"enable_thinking": False}
     assert run["frame"] is None and run["model_tokenizer"] is None
     assert all(body["chat_template_kwargs"] == kwargs for body in server.seen)
-    usual = {"extra_tokens": 0, "temperature": 0.0}
-    assert run["sampling"] == {**usual, "chat_template_kwargs": kwargs}
+    assert run["sampling"]["chat_template_kwargs"] == kwargs
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
@@ -231,8 +234,7 @@ def test_reasoning_that_comes_apart_stays_apart(
     gold = " ".join(output for row in rows for output in row.outputs)
     server.message = {"reasoning": {"effort": "low"}, name: gold}  # what is no text hides none
     succeeded(ask("--protocol", protocol, "--extra-tokens", 500, "--option", f"api={api}"))
-    special = {body.get("skip_special_tokens") for body in server.seen}
-    assert special == {False if protocol == "thinking" else None}
+    assert {body.get("skip_special_tokens") for body in server.seen} == {False}
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
     scores = ruler_eval.score(tmp_path, frozen, partial=True)
@@ -280,7 +282,6 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
     assert "refuses chat_template_kwargs; it is left out" in done.stderr
     assert sent[0]["chat_template_kwargs"] == {"enable_thinking": True}
     assert sent[1]["chat_template_kwargs"] == {"enable_thinking": False}
-    assert "skip_special_tokens" in sent[0] and "skip_special_tokens" not in sent[1]
 
 
 def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(

@@ -32,7 +32,7 @@ from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, read_options
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import NEUTRAL, EvalConfig
 from ruler_eval.models import Model
 
 
@@ -49,8 +49,15 @@ APIS = {
     "text": Api("completions", ("base",), slack=2),
     "chat": Api("chat/completions", ("chat", "thinking"), slack=64),
 }
-#: Fields that servers may refuse; they are then left out.
-OPTIONAL = ("min_tokens", "seed", "skip_special_tokens", "chat_template_kwargs")
+#: Fields that servers may refuse; they are then left out. A temperature goes last.
+OPTIONAL = ("seed", "skip_special_tokens", "chat_template_kwargs", *reversed(NEUTRAL))
+#: Neutral sampling by names that only one server has, by the owner that it gives its models.
+OF_SERVER: Mapping[str, Mapping[str, Any]] = {
+    "llamacpp": {
+        "repeat_penalty": 1.0, "typical_p": 1.0, "xtc_probability": 0.0, "dry_multiplier": 0.0,
+        "mirostat": 0,
+    },
+}  # fmt: skip
 #: Tokens of the short answer that shows which fields a server refuses.
 PROBE_TOKENS = 16
 #: HTTP statuses after which a retry may succeed, and those after which no request will.
@@ -135,15 +142,14 @@ class Client:
         )
         weakref.finalize(self, self._http.close)
         more: dict[str, Any] = {"reasoning_effort": options.reasoning_effort}
-        if config.protocol == "thinking":
-            more["skip_special_tokens"] = False  # some models mark reasoning by special tokens
+        more["skip_special_tokens"] = False  # some models mark reasoning by special tokens
         if options.api == "chat":
             more["chat_template_kwargs"] = dict(config.prompts.protocol.variables or {})
         #: Of each request, besides its model, prompt and limit.
         self.fields = _without_null({**config.sampling, **more, **options.body})
         renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
         #: What a run records of the server and of its requests.
-        self.info = {"api": options.api, "body": options.body, **renamed}
+        self.info: dict[str, Any] = {"api": options.api, "body": options.body, **renamed}
         self._warn_once = cache(warn)  # of anything once
         self.card: Mapping[str, Any] = {}
         try:
@@ -154,6 +160,8 @@ class Client:
         except RequestError as error:
             if error.status is None:
                 raise RulerError(self.name, f"{error}; start the server, or correct it") from error
+        own = OF_SERVER.get(str(self.card.get("owned_by")), {})
+        self.fields = _without_null({**own, **self.fields, **options.body})
 
     def open(self) -> None:
         """Send one short prompt: what the server refuses is left out, what it ignores recorded."""
@@ -174,6 +182,8 @@ class Client:
                 self._warn_once(f"{self.name}: refuses {name}; it is left out")
             else:
                 reply = again
+        if refused := sorted(dropped.keys() - self.fields.keys()):
+            self.info["refused"] = refused
         if "chat_template_kwargs" not in self.fields:
             return
         variables = self.config.prompts.protocol.variables or {}

@@ -76,8 +76,7 @@ def _generate(
             continue
         generated = output[0, len(request.ids) :].tolist()
         is_stopped = generated[-1] in stops
-        special = config.protocol == "thinking"
-        text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=special)
+        text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=True)
         seconds = time.monotonic() - start
         yield request.answered(text, "stop" if is_stopped else "length", len(generated), seconds)
 

@@ -117,7 +117,7 @@ def _generate(
                 params = SamplingParams(
                     **sampling | ({"seed": request.seed} if "seed" in sampling else {}),
                     max_tokens=request.max_tokens,
-                    skip_special_tokens=config.protocol != "thinking",
+                    skip_special_tokens=False,  # some models mark reasoning by special tokens
                 )
                 prompt = {"prompt_token_ids": request.ids}
                 try:
