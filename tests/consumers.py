@@ -40,26 +40,3 @@ tracker.save_results_aggregated(results=done, samples=samples)
 tracker.save_results_samples(task_name="ruler_vt_1024", samples=samples["ruler_vt_1024"])
 print("score", done["results"]["ruler_vt_1024"]["ruler,none"])
 """
-
-INSPECT = """
-from inspect_ai import eval
-from inspect_ai.model import ModelAPI, ModelOutput, modelapi
-from reply import reply
-from ruler_inspect import ruler
-
-@modelapi(name="reader")
-class Reader(ModelAPI):
-    async def generate(self, input, tools, tool_choice, config):
-        assert (config.temperature, config.max_tokens) == (0.0, 30)
-        return ModelOutput.from_content("reader", reply(input[-1].text))
-
-    async def count_tokens(self, input, config=None):
-        return 1  # the default downloads a tokenizer
-
-    async def count_text_tokens(self, text):
-        return 1
-
-[log] = eval(ruler(configs="vt_1024"), model="reader/reader", display="none", log_dir="out")
-assert log.status == "success", log.error
-print("score", log.results.scores[0].metrics["vt_1024"].value)
-"""

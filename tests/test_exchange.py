@@ -444,7 +444,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     assert cli("card", data).stdout == card
 
 
-@pytest.mark.parametrize("tool", ["kvpress", "lm-eval", "inspect", "upstream", "jsonl"])
+@pytest.mark.parametrize("tool", ["kvpress", "lm-eval", "upstream", "jsonl"])
 def test_an_export_holds_every_config_with_its_limit(
     tool: str, sample_build: Path, tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
 """What other tools wrote is read back: files that the tools themselves wrote, on these rows.
 
-`tests/predictions` was written by kvpress, lm-evaluation-harness, Inspect and lighteval from
-exports of the build below, with a model that names the first three names or numbers of the prompt
-(and nothing about documents). The expected scores are those that the tools printed.
+`tests/predictions` was written by kvpress and lm-evaluation-harness from exports of the build
+below, with a model that names the first three names or numbers of the prompt (and nothing about
+documents). The expected scores are those that the tools printed.
 """
 
 import csv
@@ -47,11 +47,10 @@ def means(place: Path, data: Path) -> dict[str, float]:
     return {record["config"]: round(record["score"], 9) for record in records}
 
 
-@pytest.mark.parametrize("tool", ["kvpress", "lm-eval", "inspect", "lighteval"])
+@pytest.mark.parametrize("tool", ["kvpress", "lm-eval"])
 def test_what_a_tool_wrote_scores_as_the_tool_says(tool: str, data: Path) -> None:
     found = means(FILES / tool, data)
-    assert found and found == {name: PRINTED[name] for name in found}
-    assert len(found) == (2 if tool == "lighteval" else 3)
+    assert found == PRINTED
     if tool == "kvpress":
         printed = json.loads((FILES / tool / "metrics.json").read_text())
         shares = {f"{task}_1024": one["string_match"] / 100 for task, one in printed.items()}
@@ -85,17 +84,6 @@ def test_a_carriage_return_in_an_answer_for_kvpress_ends_no_row(data: Path, tmp_
     (first, *_) = READERS[".csv"](path)
     assert first["predicted_answer"].endswith(" a\rb")
     assert means(tmp_path / "run", data) == PRINTED
-
-
-def test_an_inspect_log_of_json_reads_as_the_zip_does(data: Path, tmp_path: Path) -> None:
-    samples = [dict(one) for one in READERS[".eval"](FILES / "inspect" / "ruler.eval")]
-    log = tmp_path / "log.json"
-    log.write_text(json.dumps({"version": 2, "eval": {}, "samples": samples}))
-    assert means(log, data) == PRINTED
-    samples[0]["error"] = {"message": "the model broke down"}
-    log.write_text(json.dumps({"version": 2, "eval": {}, "samples": samples}))
-    with pytest.raises(RulerError, match="8 of 9 rows have an answer"):
-        means(log, data)
 
 
 def test_nemo_skills_output_is_told_by_its_folder(data: Path, tmp_path: Path) -> None:
@@ -135,11 +123,10 @@ def test_predictions_on_other_rows_are_refused(data: Path, tmp_path: Path) -> No
         means(tmp_path / "run", data)
 
 
-@pytest.mark.parametrize("name", ["a.eval", "a.parquet", "a.json", "a.csv"])
-def test_a_damaged_file_is_one_line(name: str, data: Path, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(b"predicted_answer\n\xff\n" if name == "a.csv" else b"PK\x03junk")
-    with pytest.raises(RulerError, match=rf"{name}"):
-        means(tmp_path / name, data)
+def test_a_damaged_file_is_one_line(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"predicted_answer\n\xff\n")
+    with pytest.raises(RulerError, match=r"a\.csv"):
+        means(tmp_path / "a.csv", data)
 
 
 def rows_of(data: Path, config: str) -> list[dict[str, Any]]:

@@ -320,7 +320,7 @@ def test_rows_of_this_suite_are_published_and_found(
 def test_a_tool_that_would_score_rows_of_this_suite_otherwise_gets_none(
     built: Path, tmp_path: Path
 ) -> None:
-    for tool in ("kvpress", "lm-eval", "inspect"):
+    for tool in ("kvpress", "lm-eval"):
         with pytest.raises(UsageError, match=f"--for {tool}: .* has soft_all, of RULER v2; use"):
             ruler_builders.export(built, tool=tool, out=tmp_path / "out")
     assert not any(tmp_path.iterdir())

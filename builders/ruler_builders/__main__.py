@@ -23,6 +23,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "import": commands.import_rows,
         "export": commands.export,
         "suites": commands.suites,
+        "procedures": commands.procedures,
         "sources": commands.sources,
         "tokenizers": commands.tokenizers,
     }

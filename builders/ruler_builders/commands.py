@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ruler_builders.pipeline.build import BuiltManifest
     from ruler_builders.proof import Verdict
     from ruler_builders.publish.release import ReleaseOutcome, Releases
-    from ruler_builders.show import FoundRows, Listing, ShownConfigs, ShownRow
+    from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.fetch import Downloads
     from ruler_data.suites import Suite
 
@@ -503,7 +503,7 @@ def export(
     data: Folder,
     *,
     tool: Annotated[
-        Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"],
+        Literal["kvpress", "lm-eval", "upstream", "jsonl"],
         Option("--for", help="Tool that is to read it."),
     ],
     out: Annotated[Path | str, Option(help="New folder to write.")],
@@ -546,6 +546,32 @@ def suites() -> Listing:
         for suite in packaged().values()
     ]
     return Listing("suite", records, ("name", "tasks", "rows", "about"))
+
+
+@checked
+def procedures(
+    name: Annotated[
+        str, Argument(help="Procedure, e.g. nemo-evaluator; none: list all of them.")
+    ] = "",
+) -> Listing | ProcedurePage:
+    """List how published RULER numbers were measured; of one, all facts with their sources.
+
+        ruler-data procedures
+        ruler-data procedures nemo-evaluator
+
+    Each is a value of `--procedure` of `build`, `run` and `report`.
+
+    Raises:
+        UsageError: there is no such procedure.
+    """
+    from ruler_builders.show import Listing, ProcedurePage
+    from ruler_data.procedures import find_procedure
+    from ruler_data.procedures import procedures as known
+
+    if name:
+        return ProcedurePage(find_procedure(name))
+    records = [procedure.to_record() for procedure in known().values()]
+    return Listing("procedure", records, ("name", "edition", "rows", "temperature", "about"))
 
 
 @checked

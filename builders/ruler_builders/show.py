@@ -1,4 +1,4 @@
-"""What `ruler-data show`, `suites`, `sources`, `tokenizers` and `find` print."""
+"""What `ruler-data show`, `suites`, `procedures`, `sources`, `tokenizers` and `find` print."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +14,7 @@ from ruler_data.errors import UsageError
 from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
+from ruler_data.procedures import READ_ON, Procedure
 from ruler_data.row import Row
 from ruler_data.terminal import visible
 
@@ -49,6 +50,35 @@ def _cell(key: str, value: object) -> str:
     if isinstance(value, list):
         return str(len(value))
     return str(value)[:HASH] if key in ("sha256", "fingerprint", "revision") else str(value)
+
+
+@dataclass(frozen=True)
+class ProcedurePage:
+    """A procedure with the sources of its facts, and what they leave open."""
+
+    procedure: Procedure
+
+    def to_record(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {**self.procedure.to_record(), "read_on": READ_ON}
+
+    def __str__(self) -> str:
+        record = self.procedure.to_record()
+        lists = [record.pop(name) for name in ("sources", "open", "differs")]
+        sources, unknown, differs = lists
+        lines = [f"{name}: {_plain(value)}" for name, value in record.items() if value != ""]
+        lines += ["", f"Sources, read on {READ_ON}:"]
+        lines += [f"- {one['address']} ({one['date']}): {one['says']}" for one in sources]
+        lines += ["", "The sources do not say:", *(f"- {text}" for text in unknown)]
+        lines += ["", "No option repeats:"]
+        lines += [f"- {one['item']}: {one['theirs']}; here: {one['ours']}" for one in differs]
+        return "\n".join(lines if differs else lines[:-2])
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "open"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 @dataclass(frozen=True)

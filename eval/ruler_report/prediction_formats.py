@@ -5,8 +5,6 @@
     samples_ruler_vt_4096_DATE.jsonl            lm-evaluation-harness (`--log_samples`)
     ruler.llama_4096.vt/output.jsonl            NeMo-Skills
     predictions.csv                             kvpress, with its config.yaml
-    *.eval, *.json                              Inspect
-    details_*.parquet                           lighteval
 
 `READERS` reads the records of each kind of file; `_FORMS` says where a record has the row, the text
 and the gold answers. Most tools also draw rows of their own under the same names, so their gold
@@ -15,17 +13,13 @@ answers are kept: `ruler_report.predictions` compares them with those of the fro
 
 import json
 import re
-import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from ruler_data.errors import RulerError
 from ruler_data.names import config_name, quote
-from ruler_data.parquet import opened
 from ruler_data.tasks import TASKS
 from ruler_eval.answers import Answer
 
@@ -48,12 +42,8 @@ class Place(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        unit = "row" if self.path.suffix in READERS and self.path.suffix != ".jsonl" else "line"
+        unit = "row" if self.path.suffix == ".csv" else "line"
         return f"{self.path.name} {unit} {self.number}"
-
-
-#: Most bytes of one sample of an Inspect log, uncompressed.
-LARGEST_SAMPLE = 2**29
 
 
 def read_lines(path: Path) -> Iterator[Any]:
@@ -94,46 +84,10 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
         }
 
 
-def _inspect_json(path: Path) -> Iterator[Mapping[str, Any]]:
-    body = json.loads(path.read_bytes())
-    samples = body.get("samples") if isinstance(body, dict) and "eval" in body else None
-    return iter(samples or ())
-
-
-def _inspect_zip(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the samples of a log; its members are deflated, or compressed by zstd (kind 93)."""
-    with zipfile.ZipFile(path) as archive, path.open("rb") as raw:
-        for member in archive.infolist():
-            if not member.filename.startswith("samples/"):
-                continue
-            if member.file_size > LARGEST_SAMPLE:
-                msg = f"{member.filename}: {member.file_size} bytes, at most {LARGEST_SAMPLE}"
-                raise ValueError(msg)
-            if member.compress_type != 93:
-                yield json.loads(archive.read(member))
-                continue
-            raw.seek(member.header_offset + 26)  # lengths of the name and of the extra field
-            skip = sum(int.from_bytes(raw.read(2), "little") for _ in range(2))
-            raw.seek(skip, 1)
-            with pa.input_stream(pa.py_buffer(raw.read(member.compress_size)), "zstd") as stream:
-                yield json.loads(stream.read(member.file_size))
-
-
-def _lighteval(path: Path) -> Iterator[Mapping[str, Any]]:
-    columns = ["doc.id", "doc.task_name", "doc.choices", "model_response.text"]
-    with opened(path, in_batches=True) as file:
-        if {"doc", "model_response"} <= set(file.schema_arrow.names):
-            for batch in file.iter_batches(64, columns=columns):
-                yield from batch.to_pylist()
-
-
 #: By suffix, how the records of a file are read; none of a file of something else.
 READERS: Mapping[str, Callable[[Path], Iterator[Any]]] = {
     ".jsonl": read_lines,
     ".csv": _kvpress,
-    ".eval": _inspect_zip,
-    ".json": _inspect_json,
-    ".parquet": _lighteval,
 }
 
 
@@ -162,13 +116,9 @@ _FORMS = (
     Form("resps", "resps", "doc.outputs", "doc.index"),
     Form("expected_answer", "generation", "expected_answer"),  # NeMo-Skills
     Form("predicted_answer", "predicted_answer", "answer", name="name"),  # kvpress
-    Form("model_response", "model_response.text", "doc.choices", "doc.id", "doc.task_name"),
-    Form("output", "output.choices.message.content", "target", row="id"),  # Inspect
     Form("text", "text", row="id"),
 )
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")
-#: Reasons of Inspect for the end of an answer.
-_ENDS = ("stop", "max_tokens", None)
 #: The harness's names of tasks that differ from upstream's (its tasks/ruler, 0.4.13).
 _HARNESS = {"qa_squad": "qa_1", "qa_hotpot": "qa_2"}
 _LENGTH = re.compile(
@@ -195,21 +145,11 @@ def parse_record(
             msg = f"field {form.outputs}: a list of strings expected"
             raise ValueError(msg)
         config, index = _row(form, record, where, configs)
-        why = _inspect_error(record) if form.mark == "output" else None
-        text = None if why else _at(record, form.text, str)
+        text = _at(record, form.text, str)
     except (TypeError, ValueError) as error:
         msg = f"{where}: {error}"
         raise RulerError(msg) from error
-    return ImportedPrediction(config, index, text, None, None, None, None, why, outputs=outputs)
-
-
-def _inspect_error(record: Mapping[str, Any]) -> str | None:
-    """Return why a sample of Inspect has no answer."""
-    if error := record.get("error"):
-        return str(error)[:200]
-    choices = record["output"].get("choices")
-    end = _at(record, "output.stop_reason", object) if choices else "no answer"
-    return None if end in _ENDS else f"ended by {end}"[:200]
+    return ImportedPrediction(config, index, text, None, None, None, None, None, outputs=outputs)
 
 
 def _row(

@@ -4,9 +4,8 @@
     upstream    4096/data/vt/validation.jsonl, of an edition as its own script writes it
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
-    inspect     one module for all configs
 
-`ruler.json` names the data, and for each config its limit, metric and digest. The last two read
+`ruler.json` names the data, and for each config its limit, metric and digest. The last one reads
 the rows where they are: on the Hub at the commit of the revision, or in the folder of the build.
 """
 
@@ -214,7 +213,7 @@ def _plain(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
 #: Tools that score the answers themselves.
-_SCORES = ("kvpress", "lm-eval", "inspect")
+_SCORES = ("kvpress", "lm-eval")
 #: For each tool: what writes its files, the module beside them, and how it is used (TASK and LENGTH
 #: of the longest CONFIG).
 _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
@@ -230,12 +229,6 @@ _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
         "lm-eval run --model hf --model_args pretrained=MODEL,max_length=LENGTH --tasks "
         "ruler_LENGTH --include_path EXPORT --log_samples --output_path OUT"
         + _SCORE.format("OUT", "base"),
-    ),
-    "inspect": (
-        None,
-        "ruler_inspect.py",
-        "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=CONFIG "
-        "--log-dir OUT" + _SCORE.format("OUT", "chat"),
     ),
     "upstream": (
         _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
