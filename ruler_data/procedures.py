@@ -100,7 +100,9 @@ def procedures() -> Mapping[str, Procedure]:
 def _procedure(name: str, table: dict[str, Any]) -> Procedure:
     sources = tuple(Citation(**source) for source in table.pop("sources"))
     differs = tuple(Difference(**difference) for difference in table.pop("differs"))
-    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    values: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
+    }
     return Procedure(name=name, sources=sources, differs=differs, **values)
 
 
