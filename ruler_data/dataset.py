@@ -21,7 +21,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, quote
-from ruler_data.row import COLUMNS, Row
+from ruler_data.row import Row
 from ruler_data.views import html_table
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     Raises:
         RulerError: the file cannot be read, or rows are not where they belong.
     """
-    from ruler_data.parquet import SCHEMA, read_groups
+    from ruler_data.parquet import conformed, read_groups
 
     end = 0
     with readable(config), closing(read_groups(path)) as groups:
         for group in groups:
-            table = group.select(COLUMNS).cast(SCHEMA).slice(0, rows - end)
+            table = conformed(group).slice(0, rows - end)
             for row in checked_rows(table, end, config):
                 if row.index != end:
                     break
@@ -184,7 +184,7 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        from ruler_data.parquet import SCHEMA, opened
+        from ruler_data.parquet import SCHEMA, conformed, opened
 
         at = range(len(self))[index]  # raises IndexError beyond the end; makes a negative positive
         with readable(self.config):
@@ -192,7 +192,7 @@ class Rows(Sequence[Row]):
             if self._group is None or self._group[0] != number:
                 with opened(self._path) as file:
                     table = file.read_row_group(number, SCHEMA.names, use_threads=False)
-                self._group = number, table.cast(SCHEMA)
+                self._group = number, conformed(table)
             part = self._group[1].slice(at - self._starts[number], 1)
             row = next(checked_rows(part, at, self.config))
         if row.index != at:

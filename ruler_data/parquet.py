@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ruler_data.row import PackedRow, Row, Utf8, utf8
+from ruler_data.row import PackedRow, Row, Span, Utf8, utf8
 
 #: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -27,8 +27,13 @@ _TYPES = {
     "max_new_tokens": pa.int32(),
     "length": pa.int32(),
     "evidence": pa.list_(_SPAN),
+    "haystack": _SPAN,
 }
-SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+SCHEMA = pa.schema(
+    [pa.field(name, kind, nullable=name == "haystack") for name, kind in _TYPES.items()]
+)
+#: The columns before data version 1.2.0.
+OLD_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("haystack"))
 #: In the metadata of every file and on every card, so that a training corpus can be searched for
 #: benchmark data.
 CANARY = "ruler-data canary 7d0c6a1e-52b4-4f0e-9a53-c1f6b8d2e947: benchmark data, not for training"
@@ -86,11 +91,31 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
             ends = np.cumsum([0, *map(len, spans)])
             pairs = pa.StructArray.from_arrays([*sides], fields=[*_SPAN])
             columns.append(pa.ListArray.from_arrays(int_array(ends), pairs))
+        elif name == "haystack":
+            pairs = np.array([value or (0, 0) for value in values]).reshape(-1, 2)
+            is_there = np.packbits(
+                np.array([value is not None for value in values], bool), bitorder="little"
+            )
+            children = [int_array(side) for side in pairs.T]
+            data = [pa.py_buffer(is_there)]
+            columns.append(pa.Array.from_buffers(_SPAN, len(values), data, children=children))
         else:
             ends = np.cumsum([0, *map(len, values)])
             texts = texts_array(chain.from_iterable(values))
             columns.append(pa.ListArray.from_arrays(int_array(ends), texts))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def conformed(table: pa.Table) -> pa.Table:
+    """Return rows of any data version in the columns of this one.
+
+    Raises:
+        KeyError: a column is missing.
+        ArrowInvalid: a column has another type.
+    """
+    if "haystack" not in table.column_names:
+        table = table.append_column("haystack", pa.nulls(len(table), _SPAN))
+    return table.select(SCHEMA.names).cast(SCHEMA)
 
 
 @contextmanager
@@ -141,7 +166,7 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
 
 def _check_filled(group: pa.Table, first: int) -> None:
     """Raise ValueError if a value is missing in a row group, which begins with row `first`."""
-    for name in SCHEMA.names:
+    for name in OLD_SCHEMA.names:
         if any(map(_has_nulls, group[name].chunks)):
             column = group[name].combine_chunks()
             place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))
@@ -164,14 +189,16 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
     one: all at once would block other threads for a quarter of a second.
     """
     _check_filled(group, first)
-    for batch in group.select(SCHEMA.names).to_batches():
+    for batch in conformed(group).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")
         spans = np.stack([integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1)
         edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
+        haystacks = columns.pop("haystack").to_pylist()
         rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
         plain = (dict(zip(columns, row, strict=True)) for row in rows)
-        for text, values, (start, end) in zip(texts, plain, edges, strict=True):
+        for text, values, (start, end), span in zip(texts, plain, edges, haystacks, strict=True):
             values["outputs"] = tuple(values["outputs"])
             context = memoryview(text.as_buffer())
-            yield PackedRow(**values, context=context, evidence=spans[start:end])
+            haystack = Span(int(span["start"]), int(span["end"])) if span else None
+            yield PackedRow(**values, context=context, evidence=spans[start:end], haystack=haystack)

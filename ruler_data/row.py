@@ -30,6 +30,19 @@ class Span(NamedTuple):
     end: int
 
 
+class Parts(NamedTuple):
+    """The context of a row in four texts; joined, they are the context.
+
+    An in-context example begins with the instruction, which then stands before the haystack again:
+    `instruction` is the first one, and `example` ends with the second.
+    """
+
+    instruction: str
+    example: str
+    haystack: str
+    closing: str
+
+
 #: As `Span._make`, without a call of Python for each of the 300 spans of a row of cwe.
 _SPAN = partial(tuple.__new__, Span)
 
@@ -52,6 +65,8 @@ class Row:
         evidence: spans of `context` that the answer depends on, in order; empty for fwe, whose
             evidence is the whole text, and if a suite leaves out the needle (`none: "true"`) or the
             documents.
+        haystack: span of `context` between instruction and example, and what closes the context;
+            None for rows of a data version before 1.2.0 and for imported rows.
         config: name of the config that it was read from, e.g. `vt_4096`; not a column.
     """
 
@@ -64,6 +79,7 @@ class Row:
     max_new_tokens: int
     length: int
     evidence: tuple[Span, ...] = field(hash=False)
+    haystack: Span | None = field(default=None, hash=False)
     config: str = field(default="", compare=False)
 
     @property
@@ -76,17 +92,31 @@ class Row:
         """The text that a model continues: context, question and answer prefix, concatenated."""
         return self.context + self.question + self.answer_prefix
 
+    @property
+    def parts(self) -> Parts:
+        """The context in its parts; all of it is haystack if nothing says where that stands."""
+        start, end = self.haystack or (0, len(self.context))
+        head = self.context[:start]
+        # An instruction ends in a line that an example repeats.
+        line = head[head.rstrip("\n").rfind("\n") + 1 :]
+        cut = head.find(line) + len(line)
+        return Parts(head[:cut], head[cut:], self.context[start:end], self.context[end:])
+
     def to_record(self) -> dict[str, Any]:
         """Return the row as plain values, in the order of the columns."""
         spans = [span._asdict() for span in self.evidence]
-        return {**columns(self), "outputs": list(self.outputs), "evidence": spans}
+        haystack = self.haystack and self.haystack._asdict()
+        texts = {"outputs": list(self.outputs), "evidence": spans, "haystack": haystack}
+        return {**columns(self), **texts}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Row":
         """Return the row of a record, as `to_record`, `datasets` and pyarrow give it."""
-        values = {name: record[name] for name in COLUMNS}
+        values = {name: record[name] for name in COLUMNS if name != "haystack"}
         spans = tuple(Span(span["start"], span["end"]) for span in record["evidence"])
-        return cls(**values | {"outputs": tuple(record["outputs"]), "evidence": spans})
+        haystack = record.get("haystack")  # older rows lack it
+        values |= {"outputs": tuple(record["outputs"]), "evidence": spans}
+        return cls(**values, haystack=haystack and Span(haystack["start"], haystack["end"]))
 
     def __repr__(self) -> str:
         return lines_of(f"Row {self.id}: {self.length} tokens", self._display())
@@ -133,6 +163,7 @@ class PackedRow:
     max_new_tokens: int
     length: int
     evidence: "NDArray[np.int64]"
+    haystack: Span | None = None
 
     def unpack(self, config: str = "") -> Row:
         """Return the row with plain fields, and the config that it was read from."""

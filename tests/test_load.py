@@ -32,6 +32,7 @@ FEATURES = {
     "max_new_tokens": INT,
     "length": INT,
     "evidence": f"List({{'start': {INT}, 'end': {INT}}})",
+    "haystack": f"{{'start': {INT}, 'end': {INT}}}",
 }
 
 
@@ -136,6 +137,7 @@ def test_columns_in_the_file_are_those_of_the_contract(sample_build: Path) -> No
 
     span = pa.struct([("start", pa.int32()), ("end", pa.int32())])
     types = {INT: pa.int32(), STRING: pa.string(), FEATURES["outputs"]: pa.list_(pa.string())}
+    types[FEATURES["haystack"]] = span
     for task in TASKS:
         schema = pq.read_schema(sample_build / file_of(f"{task}_4096"))
         found = {field.name: field.type for field in schema}

@@ -44,6 +44,20 @@ def test_a_row_is_the_same_alone_and_among_others(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_parts_of_a_context_are_told_apart(task: str) -> None:
+    row = make("mistral", task, 3, 2048)
+    instruction, example, haystack, closing = row.parts
+    assert "".join(row.parts) == row.context and closing in ("\n", "\n\n")
+    assert instruction.strip() and instruction not in haystack
+    if task in ("vt", "cwe"):  # the instruction stands before the example and behind it
+        assert example.endswith(instruction)
+        assert example.count(" Answer: ") == 1 and "Question: " in example
+    else:
+        assert example == ""
+    assert replace(row, haystack=None).parts == ("", "", row.context, "")
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_audit_finds_real_rows_clean(task: str, shared: Path, llama3: str) -> None:
     rows = [make(llama3, task, index, 4096, shared / "sources") for index in range(20)]
     audit = audit_rows(f"{task}_4096", TASKS[task], 4096, rows)

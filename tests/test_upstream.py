@@ -24,9 +24,18 @@ from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Questio
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
 from tests.rows import counter
 from tests.test_golden import compare
 
+#: What stands before the haystack.
+HEADS = {
+    Niah: " afterwards.\n",
+    Vt: " in the following text.\n\n",
+    Cwe: " that appear most often.\n",
+    Fwe: " most frequently appeared coded words. ",
+    Qa: "The following are given documents.\n\n",
+}
 #: Tasks that read no texts.
 FREE = ("niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe")
 
@@ -89,11 +98,14 @@ def test_columns_are_upstreams_text_and_evidence_is_found(
 ) -> None:
     for name, task in TASKS.items():
         for row in rows(edition, name, 4096, 2, llama3, real, template):
-            context, question, prefix, evidence = columns(row, task.params)
+            context, question, prefix, evidence, haystack = columns(row, task.params)
             assert context + question + prefix == row.input + row.answer_prefix
             assert question.startswith(("What ", "Question: ", "Answer the question "))
             texts = [context[span.start : span.end] for span in evidence]
             assert evidence == sorted(evidence)
+            head, text = HEADS[type(task.params)], context[slice(*haystack)]
+            assert context.endswith(head, 0, haystack.start) and head not in text
+            assert context[haystack.end :].strip("\n") == "" and text[0] != "\n"
             assert len(evidence) >= {"fwe": 0, "cwe": 300, "vt": 5}.get(name, 1)
             if name == "cwe":
                 assert {texts.count(word) for word in row.outputs} == {30}

@@ -368,6 +368,7 @@ SPANS_64 = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
 TABLES: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "no index": (lambda table: table.drop_columns("index"), "index"),
     "no evidence": (lambda table: table.drop_columns("evidence"), "evidence"),
+    "no haystack": (lambda table: table.drop_columns("haystack"), "haystack"),
     "no columns": (lambda table: table.select([]), "columns"),
     "one more": (lambda table: table.append_column("note", table["task"]), "note"),
     "renamed": (lambda table: table.rename_columns({"outputs": "answers"}), "answers"),
@@ -416,6 +417,7 @@ def test_an_absent_value_is_named(
     records[3][column] = records[5][column] = value
     schema = pa.schema([field.with_nullable(True) for field in table.schema])
     edit_table(copy, "vt_4096", pa.Table.from_pylist(records, schema))
-    said = f"row 3: {column} has no value"
+    place = "vt_4096/3: column" if column == "haystack" else "row 3:"
+    said = f"{place} {column} has no value"
     found = must_find(cli("verify", copy, "--tasks", "vt"), said)
     assert all(line.startswith("vt_4096") for line in found)

@@ -90,6 +90,7 @@ SOLVED: list[Change] = [
     lambda row: replace(row, outputs=(*row.outputs, row.outputs[-1])),
     lambda row: replace(row, outputs=(*row.outputs, "")),
     lambda row: moved(row, 1, 1),
+    lambda row: replace(row, haystack=Span(0, len(row.context))),
     lambda row: moved(row, -(10**6), 0),
     lambda row: moved(row, 0, 10**6),
     lambda row: replace(row, task="vt" if row.task != "vt" else "cwe"),

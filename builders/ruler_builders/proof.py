@@ -64,7 +64,7 @@ from ruler_data.names import (
     quote,
     released_version,
 )
-from ruler_data.parquet import CANARY, SCHEMA, UNREADABLE, read_packed
+from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
 from ruler_data.tasks import OWN_FILE, TASKS, config_place
@@ -349,6 +349,7 @@ def _prove(
     """Read the rows of a config, solve them, make them again and compare them."""
     info, (task_name, length) = manifest.configs[name], parse_config(name)
     task, path, findings = manifest.table[task_name], folder / info.file, list[str]()
+    is_new = has_haystack(manifest)
     again = _Again(plan, context, name, info.rows, rows, causes[name])
     digest, lengths = RowDigest(), list[int]()
     floor = known_floor(manifest.suite, task_name, length)
@@ -363,6 +364,8 @@ def _prove(
         else:
             any_budget = manifest.is_imported
             flaws = [*column_findings(task, place, row, any_budget=any_budget)]
+        if is_new and row.haystack is None and not manifest.is_imported:
+            flaws.append("column haystack has no value")
         findings.extend(f"{name}/{row.index}: {what}" for what in (*flaws, *again.compare(packed)))
         if meter:
             meter.add(place, row)
@@ -371,8 +374,8 @@ def _prove(
     try:
         with path.open("rb") as raw:
             metadata = pq.read_metadata(raw)
-        schema = metadata.schema.to_arrow_schema()
-        actual, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
+        schema, columns = metadata.schema.to_arrow_schema(), SCHEMA if is_new else OLD_SCHEMA
+        actual, expected = ([(one.name, one.type) for one in each] for each in (schema, columns))
         if actual != expected:
             lists = (
                 ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, actual)
@@ -407,6 +410,11 @@ def _prove(
         figures["exhausted"] = tuple(sorted(again.notes))
     entry = replace(_with_file(info, path), **figures)
     return _Proof(name, entry, [*findings, *again.findings], again.unproved, again.made)
+
+
+def has_haystack(manifest: Manifest) -> bool:
+    """Whether rows have the column `haystack`, and the folder no eval.yaml: since 1.2.0."""
+    return _numbers(manifest.rows_version) >= (1, 2)
 
 
 def _with_file(info: ConfigInfo, path: Path) -> ConfigInfo:
@@ -456,6 +464,8 @@ class _Again:
             return
         self.made += 1
         if serialize(packed) == serialize(own):
+            if packed.haystack not in (None, own.haystack):  # it is in no digest
+                yield f"haystack is {packed.haystack}, made again {own.haystack}"
             return
         if self._doubt:
             self.unproved, self._doubt, self._source = self._doubt, "", iter(())

@@ -25,12 +25,14 @@ def generate(
     """Answer from the `top` best pieces of so many words each, in the order of the text."""
     for request in requests:
         row = request.row
-        parts = row.context.split(" ")
-        pieces = [" ".join(parts[at : at + words]) for at in range(0, len(parts), words)]
+        instruction, example, haystack, closing = row.parts
+        text = haystack.split(" ")
+        pieces = [" ".join(text[at : at + words]) for at in range(0, len(text), words)]
         scores = BM25Okapi([terms(piece) for piece in pieces]).get_scores(terms(row.question))
         best = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:top]
         kept = "\n...\n".join(pieces[at] for at in sorted(best))
-        reply = ask(url, served, f"{kept}\n{row.question}", request.max_tokens)
+        prompt = f"{instruction}{example}{kept}{closing}{row.question}"
+        reply = ask(url, served, prompt, request.max_tokens)
         choice, usage = reply["choices"][0], reply["usage"]
         yield ruler_eval.Generation(
             choice["message"]["content"],

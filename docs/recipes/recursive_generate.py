@@ -24,7 +24,8 @@ def generate(
     """Answer from notes of at most so many words, which a call took from as many each."""
     for request in requests:
         row, usages = request.row, list[dict[str, int]]()
-        text, before = row.context, 0
+        instruction, example, text, closing = row.parts
+        before = 0
         while words < len(parts := text.split(" ")) != before:  # until it fits, or stops shrinking
             notes, before = [], len(parts)
             for at in range(0, len(parts), words):
@@ -35,7 +36,8 @@ def generate(
                 notes += [note] if note.strip(" .\n") not in ("", "NONE") else []
             text = "\n".join(notes)
         read = " ".join(text.split(" ")[:words])
-        reply = ask(url, served, f"{read}\n\n{row.question}", request.max_tokens)
+        prompt = f"{instruction}{example}{read}{closing}{row.question}"
+        reply = ask(url, served, prompt, request.max_tokens)
         usages.append(reply["usage"])
         choice = reply["choices"][0]
         yield ruler_eval.Generation(

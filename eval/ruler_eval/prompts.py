@@ -60,7 +60,7 @@ class PromptFormat:
 
     def prompt_row(self, row: Row) -> Row:
         """Return a row without the parts that its prompt leaves out."""
-        row = replace(row, context="", evidence=()) if self.no_context else row
+        row = replace(row, context="", evidence=(), haystack=None) if self.no_context else row
         return row if self.protocol.prefix else replace(row, answer_prefix="")
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:

@@ -23,7 +23,7 @@ from ruler_builders.checks.prompt_parser import (
 )
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.packaged import associations
-from ruler_data.row import Row
+from ruler_data.row import Row, Span
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 _QUESTION = re.compile(
@@ -67,6 +67,8 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
         else:
             yield f"column outputs does not contain {difference[0]!r}, which the prompt gives"
     yield from _evidence_findings(row, solution.evidence)
+    if row.haystack not in (None, span := haystack_of(task, row.context)):  # None in older rows
+        yield f"column haystack is {row.haystack}, the prompt's is {span}"
 
 
 def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = False) -> Iterator[str]:
@@ -81,6 +83,8 @@ def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = Fals
         yield "a gold answer is empty"
     if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
         yield "an evidence span is outside the context"
+    if row.haystack and not 0 <= row.haystack.start <= row.haystack.end <= len(row.context):
+        yield "the haystack is outside the context"
 
 
 def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
@@ -94,6 +98,31 @@ def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
     if expected is None and not texts:
         yield "no evidence"
 
+
+def haystack_of(task: Task, context: str) -> Span:
+    """Return where the haystack stands in a context, as the fixed text around it tells."""
+    if not task.fills:  # a question without documents
+        return Span(len(context), len(context))
+    end = len(context.removesuffix(_CLOSINGS.get(type(task.params), "\n")))
+    opening = of_family(_OPENINGS, task, "_OPENINGS of checks/solvers.py")
+    return Span(opening(context[:end]), end)
+
+
+#: What closes the context of a family, where it is not a line feed.
+_CLOSINGS = {Qa: "\n\n", Ruler2: ""}
+_QUESTION_BEFORE = re.compile(r"(?:What .*\n\n)?.*\n")
+_DOCUMENTS = "The following are given documents.\n\n"
+_CODED = "frequently appeared coded words. "
+#: Where the haystack of a family begins, in a context without its closing.
+_OPENINGS: dict[type, Callable[[str], int]] = {
+    Niah: lambda text: match.end() if (match := _QUESTION_BEFORE.match(text)) else 0,
+    Vt: lambda text: text.rfind("\n\n") + 2,
+    Cwe: lambda text: text.rfind("\n1. ") + 1,
+    Fwe: lambda text: text.find(_CODED) + len(_CODED),
+    Qa: lambda text: text.find(_DOCUMENTS) + len(_DOCUMENTS),
+    Graph: lambda text: text.find("\n\n") + 2,
+    Ruler2: lambda text: text.find("\n") + 1 + text.startswith("\n\n", text.find("\n")),
+}
 
 #: Room (tokens) from which every row must fill at least this share of it.
 FULL_FROM, LEAST_FILL = 4096, 0.99
@@ -160,11 +189,11 @@ def _niah(task: Task, row: Row) -> Solution:
 
 def _vt(task: Task, row: Row) -> Solution:
     value = VALUE.search(row.question)
-    head, _, text = row.context.rpartition("\n\n")
-    assignments = list(_assignments(text))
+    start, end = haystack_of(task, row.context)
+    assignments = list(_assignments(row.context[start:end]))
     everywhere = _assignments(row.context)  # the example's too
     evidence = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
-    if head.endswith("in no particular order."):
+    if row.context.endswith("in no particular order.\n\n", 0, start):
         assignments = _in_order(assignments)
     holds: dict[str, str] = {}
     for assignment in assignments:
@@ -196,7 +225,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _cwe(task: Task, row: Row) -> Solution:
-    words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
+    words = word_list(row.context[slice(*haystack_of(task, row.context))].strip())
     word, most = COUNTED.search(row.question), _MOST.search(row.question)
     queried = {word[1]} if word else {*row.outputs}
     evidence = words.occurrences(queried)
@@ -209,7 +238,7 @@ def _cwe(task: Task, row: Row) -> Solution:
 
 
 def _fwe(task: Task, row: Row) -> Solution:
-    text = row.context.rpartition("frequently appeared coded words. ")[2]
+    text = row.context[slice(*haystack_of(task, row.context))]
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
     ranked = word_list(text.strip()).ranked()
@@ -218,7 +247,7 @@ def _fwe(task: Task, row: Row) -> Solution:
 
 
 def _graph(task: Task, row: Row) -> Solution:
-    lines = row.context.partition("\n\n")[2].splitlines()
+    lines = row.context[slice(*haystack_of(task, row.context))].splitlines()
     edges = [line.split(" -> ") for line in lines]
     node, within = _NODE.search(row.question), _WITHIN.search(row.question)
     if node is None:
@@ -297,7 +326,7 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
 @lru_cache(maxsize=1)  # several checks of a row use it
 def documents(context: str) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
-    _, opening, text = context.partition("The following are given documents.\n\n")
+    _, opening, text = context.partition(_DOCUMENTS)
     pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix("\n\n"))
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 

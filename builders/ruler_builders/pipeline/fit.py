@@ -11,7 +11,7 @@ from ruler_builders.rows.segments import SLACK
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.tasks import draw
 from ruler_data.errors import BudgetError, RulerError
-from ruler_data.row import PackedRow
+from ruler_data.row import PackedRow, Span
 from ruler_data.tasks import Task
 from ruler_data.tokenizers import PromptTokenizer
 
@@ -130,6 +130,8 @@ def _fit(
         msg = f"{what}; please report this"
         raise RulerError(msg)
     length, haystack, text = best
+    head, after = template.prompt.head, template.prompt.tail + template.prompt.question
+    edges = np.array([[len(head.encode()), len(text) - len(after.encode())]])
     row = PackedRow(
         index=index,
         task=task.name,
@@ -139,7 +141,8 @@ def _fit(
         outputs=template.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(text, haystack.evidence + len(template.prompt.head.encode())),
+        evidence=in_characters(text, haystack.evidence + len(head.encode())),
+        haystack=Span(*in_characters(text, edges)[0].tolist()),
     )
     return row, haystack.exhausted
 

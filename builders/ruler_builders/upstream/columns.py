@@ -25,17 +25,20 @@ STARTS = 100
 _NUMBERED = re.compile(r"(?<=[ \n])([0-9]+)\. (.+?)(?= [0-9]+\. |\n)")
 
 
-def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span]]:
-    """Return context, question and answer prefix of a row, and where its evidence stands."""
+def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span], Span]:
+    """Return context, question and answer prefix of a row, its evidence and its haystack."""
     script, prompt = SCRIPTS[type(params)], row.prompt
     prefix = prompt.rfind(script.PREFIX[:10])
     # What follows the haystack; its first word is the same for every question.
-    tail = script.TEMPLATE.split("{context}")[1]
+    head, tail = script.TEMPLATE.split("{context}")
     mark = tail[: tail.index(" ")]
-    start = prompt.rfind(mark, 0, prefix) + len(mark) - len(mark.lstrip("\n"))
+    end = prompt.rfind(mark, 0, prefix)
+    start = end + len(mark) - len(mark.lstrip("\n"))
     context = prompt[:start]
+    head = head.rpartition("}")[2]  # behind its last field, all of it is fixed
+    haystack = Span(context.rfind(head, 0, end) + len(head), end)
     evidence = sorted(evidence_spans(row.evidence, params, context))
-    return context, prompt[start:prefix], prompt[prefix:], evidence
+    return context, prompt[start:prefix], prompt[prefix:], evidence, haystack
 
 
 def packed_rows(
@@ -50,7 +53,7 @@ def packed_rows(
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
     for index, row in enumerate(rows):
-        context, question, prefix, evidence = columns(row, task.params)
+        context, question, prefix, evidence, haystack = columns(row, task.params)
         tokens = prompt_tokens(tokenizer, context + question, prefix, arguments.has_template)
         yield PackedRow(
             index=index,
@@ -62,6 +65,7 @@ def packed_rows(
             max_new_tokens=task.max_new_tokens,
             length=task.max_new_tokens + tokens,
             evidence=np.array(evidence, dtype=np.int64).reshape(-1, 2),
+            haystack=haystack,
         )
 
 
