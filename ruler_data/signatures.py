@@ -1,15 +1,18 @@
-"""The signature of a command: read for the command line, and checked in Python.
+"""The signature of a command: its only declaration.
 
     @checked
-    def verify(data: Folder, *, rows: Annotated[int | None, Option(min=0)] = None) -> Verdict: ...
+    def verify(data: Annotated[str, Argument(help="Folder of a build.")], ...) -> Verdict: ...
 
-A parameter is an option if its annotation has typer's metadata. A value that typer would refuse as
-text raises `UsageError` before the body runs.
+A parameter is an option if its annotation has typer's metadata. The command line reads it; in
+Python a value that typer would refuse as text raises `UsageError` before the body runs, and `help`
+and the reference show plain types and a list of the parameters.
 """
 
+import ast
 import builtins
 import inspect
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, wraps
 from numbers import Integral, Real
@@ -43,11 +46,16 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, object)
 
 
+def declared(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - any function
+    """Return the function that declares a command; other functions declare themselves."""
+    return getattr(function, "declared", function)
+
+
 @cache
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of a command's options, by name."""
-    names = _Names(inspect.unwrap(function).__globals__)
-    hints = get_type_hints(function, localns=names, include_extras=True)
+    function = declared(function)
+    hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
     return {name: hint for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
@@ -82,7 +90,52 @@ def checked(function: F) -> F:
                 raise UsageError(what, " ".join(["give", _words(hint.__origin__), *bounds]))
         return function(*bound.args, **bound.kwargs)
 
+    call.__dict__["declared"] = call.__dict__.pop("__wrapped__")  # `help` would show that
+    call.__doc__ = _described(function)
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            parameter.replace(annotation=_plain(parameter.annotation, function.__globals__))
+            for parameter in signature.parameters.values()
+        ]
+    )
     return cast("F", call)
+
+
+def _described(function: Callable[..., Any]) -> str:
+    """Return the docstring of a command with its options, which stand before what it raises."""
+    text = inspect.cleandoc(function.__doc__ or "")
+    about = {name: hint.__metadata__[0].help for name, hint in options_of(function).items()}
+    if not about:
+        return text
+    before, raises, after = text.partition("Raises:\n")
+    lines = [f"    {name}: {help_text}" for name, help_text in about.items()]
+    parts = [before.strip(), "\n".join(["Args:", *lines]), f"{raises}{after}".strip()]
+    return "\n\n".join(filter(None, parts))
+
+
+class _Type(str):
+    """The text of a type, which `help` shows without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _plain(annotation: Any, names: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return the type of an annotation, without what typer reads.
+
+    >>> _plain("Annotated[int | None, Option(min=0)]", {}), _plain("Manifest", {})
+    (int | None, Manifest)
+    """
+    if not isinstance(annotation, str):
+        return annotation
+    alias = names.get(annotation)
+    if alias is not None and get_origin(alias) is Annotated:
+        text = inspect.formatannotation(alias.__origin__)
+        return _Type(re.sub(r"\b(pathlib|typing|collections\.abc)\.", "", text))
+    node = ast.parse(annotation, mode="eval").body
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated":
+        node = cast("ast.Tuple", node.slice).elts[0]
+    return _Type(ast.unparse(node))
 
 
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - typing has no type of types

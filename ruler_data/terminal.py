@@ -33,7 +33,7 @@ from rich.table import Table
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
-from ruler_data.signatures import options_of
+from ruler_data.signatures import declared, options_of
 from ruler_data.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     hints = options_of(function)
     options = {
         name: one.replace(kind=one.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
-        for name, one in inspect.signature(function).parameters.items()
+        for name, one in inspect.signature(declared(function)).parameters.items()
         if name in hints
     }
     as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]

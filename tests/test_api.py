@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import pydoc
 import re
 import subprocess
 import sys
@@ -92,6 +93,16 @@ def test_every_command_refuses_in_python_what_its_signature_does_not_allow(
         for value in wrong if least is None else [*wrong, least - 1]:
             with pytest.raises(UsageError, match=f"^{name} .*: give "):
                 command(**{**needed, name: value})
+
+
+@pytest.mark.parametrize("command", [*table().values(), *commands().values()])
+def test_help_shows_plain_types_and_every_option_of_a_command(
+    command: Callable[..., object],
+) -> None:
+    text = pydoc.plain(pydoc.render_doc(command))
+    assert "Annotated" not in text and "Option(" not in text and "typing." not in text
+    for name, hint in options_of(command).items():
+        assert f"        {name}: {hint.__metadata__[0].help}\n" in text
 
 
 def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:

@@ -24,3 +24,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions
     from ruler_builders import commands
 
     return getattr(commands, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
