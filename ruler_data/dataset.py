@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -184,14 +183,15 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        from ruler_data.parquet import SCHEMA, conformed, opened
+        from ruler_data.parquet import SCHEMA, conformed
+        from ruler_data.untrusted.pages import opened
 
         at = range(len(self))[index]  # raises IndexError beyond the end; makes a negative positive
         with readable(self.config):
             number = bisect_right(self._starts, at) - 1
             if self._group is None or self._group[0] != number:
                 with opened(self._path) as file:
-                    table = file.read_row_group(number, SCHEMA.names, use_threads=False)
+                    table = file.group(number, SCHEMA.names)
                 self._group = number, conformed(table)
             part = self._group[1].slice(at - self._starts[number], 1)
             row = next(checked_rows(part, at, self.config))
@@ -202,11 +202,10 @@ class Rows(Sequence[Row]):
     @cached_property
     def _starts(self) -> list[int]:
         """Index of the first row of each row group, and the number of rows."""
-        from ruler_data.parquet import opened
+        from ruler_data.untrusted.pages import opened
 
         with opened(self._path) as file:
-            groups = map(file.metadata.row_group, range(file.num_row_groups))
-            return list(accumulate((group.num_rows for group in groups), initial=0))
+            return file.starts
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return all rows as plain values, e.g. for `pandas.DataFrame`; `id` comes first."""

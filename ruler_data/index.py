@@ -25,6 +25,7 @@ from ruler_data.names import (
     quote,
     released_version,
 )
+from ruler_data.untrusted.text import parse_json, read_bytes
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -111,7 +112,7 @@ class Index:
         from pydantic import TypeAdapter
 
         try:
-            body = json.loads(data) if len(data) <= LARGEST else {}
+            body = parse_json(data)
             if body["format"] != FORMAT:
                 what = f"index format {body['format']!r}, this version reads {FORMAT}"
                 raise RulerError(where, what)
@@ -181,10 +182,10 @@ def read_index(repo: str, revision: str = "main") -> Index | None:
     if (path := fetch_file(check_repo(repo), FILENAME, revision)) is None:
         return None
     try:
-        return Index.from_json(path.read_bytes(), where)
+        return Index.from_json(read_bytes(path, LARGEST, where), where)
     except RulerError:  # the cache would keep a damaged download for ever
         path = fetch_file(repo, FILENAME, revision, again=True) or path
-        return Index.from_json(path.read_bytes(), where)
+        return Index.from_json(read_bytes(path, LARGEST, where), where)
 
 
 @dataclass(frozen=True)

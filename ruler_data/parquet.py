@@ -1,17 +1,17 @@
 """The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ruler_data.row import PackedRow, Row, Span, Utf8, utf8
+from ruler_data.untrusted.pages import opened
 
 #: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -40,8 +40,6 @@ CANARY = "ruler-data canary 7d0c6a1e-52b4-4f0e-9a53-c1f6b8d2e947: benchmark data
 #: Evidence of a row that has none.
 NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 NO_SPANS.setflags(write=False)
-#: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
-LARGEST_GROUP = 1 << 29
 
 
 def texts_array(texts: Iterable[str | Utf8]) -> pa.StringArray:
@@ -118,34 +116,10 @@ def conformed(table: pa.Table) -> pa.Table:
     return table.select(SCHEMA.names).cast(SCHEMA)
 
 
-@contextmanager
-def opened(path: Path, *, in_batches: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a file that only this thread reads: a row group at a time, or in batches of some rows.
-
-    `pq.read_table` starts threads that read ahead. One of them may outlive its reader, and aborts
-    the process if it exits meanwhile.
-
-    Raises:
-        ValueError: a row group is too large to be read at once.
-    """
-    # Opened by Python, because pyarrow would interpret `~` and `file:` in a path.
-    with (
-        path.open("rb") as raw,
-        pq.ParquetFile(raw, page_checksum_verification=True, pre_buffer=False) as file,
-    ):
-        for number in range(0 if in_batches else file.num_row_groups):
-            size = file.metadata.row_group(number).total_byte_size
-            if size > LARGEST_GROUP:
-                msg = f"row group {number} holds up to {size:,} bytes, more than {LARGEST_GROUP:,}"
-                raise ValueError(msg)
-        yield file
-
-
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
     """Yield the row groups of a file in order, checking the checksum of every page."""
     with opened(path) as file:
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group, use_threads=False)
+        yield from file.groups()
 
 
 def read_rows(path: Path) -> Generator[Row, None, None]:

@@ -1,8 +1,12 @@
 """What strangers write is bounded: templates, parquet files, and texts with terminal escapes."""
 
 import json
+import re
+import resource
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,13 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ruler_builders
+import ruler_data
+import ruler_eval
+import ruler_report
 from ruler_data import UsageError, load
 from ruler_data.errors import RulerError
-from ruler_data.parquet import LARGEST_GROUP, UNREADABLE, opened
+from ruler_data.parquet import UNREADABLE, read_rows
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.hf import HfTokenizer, Origin
+from ruler_data.untrusted.pages import opened
+from ruler_eval.data import open_dataset
 from tests.conftest import Builds, Cli
 from tests.running import tiny
+from tests.runs import golden, make_run
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
 
 TEMPLATES = {
@@ -72,35 +82,137 @@ def test_a_template_that_rewrites_the_users_text_is_refused_with_that_cause(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-def bomb(folder: Path) -> int:
-    """Write a small file of few rows that are gigabytes once decoded; return its bytes."""
-    table = table_of(folder, "vt_1024")
-    long = pa.array(["a" * (LARGEST_GROUP // 64)])
-    column = pa.chunked_array([long] * 100)
-    rows = pa.concat_tables([table.slice(0, 1)] * 100)
-    place = table.schema.get_field_index("context")
+LONG, MANY = "a" * (1 << 23), 1 << 21  # bytes of a value, and values of a list
+
+
+def spans(count: int) -> pa.Array:
+    """Return one row with so many spans."""
+    sides = [pa.array([0] * count, pa.int32())] * 2
+    structs = pa.StructArray.from_arrays(sides, names=["start", "end"])
+    return pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), structs)
+
+
+#: By name: a column, its values (those of one row are repeated), and how pyarrow writes them.
+PARQUET: dict[str, tuple[str, Callable[[], pa.Array], dict[str, Any]]] = {
+    "one long value in a dictionary": (
+        "context", lambda: pa.array([LONG]), {"dictionary_pagesize_limit": 1 << 30},
+    ),
+    "long values": ("context", lambda: pa.array([LONG]), {"use_dictionary": False}),
+    "prefixes shared": (
+        "context", lambda: pa.array([LONG]),
+        {"use_dictionary": False, "column_encoding": {"context": "DELTA_BYTE_ARRAY"}},
+    ),
+    "many outputs": (
+        "outputs",
+        lambda: pa.ListArray.from_arrays(pa.array([0, MANY], pa.int32()), pa.array(["x"] * MANY)),
+        {},
+    ),
+    "many spans": ("evidence", lambda: spans(MANY), {}),
+    "a footer that lies": ("index", lambda: pa.array([0], pa.int32()), {}),
+}  # fmt: skip
+
+
+def bomb(folder: Path, name: str) -> Path:
+    """Replace a config's file by a small one that is large once decoded, and seal it."""
+    column, values, options = PARQUET[name]
+    table, rows = table_of(folder, "vt_1024").slice(0, 1), 1 if "many" in name else 100
+    place = table.schema.get_field_index(column)
+    value = values()
+    repeated = pa.chunked_array([value] * rows)
+    if "dictionary" in name:
+        numbers = pa.array([0] * rows, pa.int32())
+        repeated = pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, value)])
     path = folder / file_of("vt_1024")
     pq.write_table(
-        rows.set_column(place, table.schema.field("context"), column.cast(pa.string())), path,
-        compression="zstd", use_dictionary=False, row_group_size=100,
+        pa.concat_tables([table] * rows).set_column(place, column, repeated), path,
+        compression="zstd", row_group_size=rows, **options,
     )  # fmt: skip
-    return path.stat().st_size
+    data = path.read_bytes()
+    if "lies" in name:  # 100 rows become 8,191 in each number of the footer
+        start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        data = data[:start] + data[start:].replace(b"\xc8\x01", b"\xfe\x7f")
+    assert len(data) < 100_000
+    edit_file(folder, "vt_1024", data)
+    return path
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Let this process take a gigabyte more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @pytest.mark.slow
-def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
-    builds: Builds, tmp_path: Path
+@pytest.mark.parametrize("name", PARQUET)
+def test_a_small_file_that_holds_gigabytes_is_refused_by_every_reader(
+    name: str, builds: Builds, tmp_path: Path, little_memory: None
 ) -> None:
     copy = copy_of(builds(), tmp_path)
-    assert bomb(copy) < 1_000_000
-    edit_file(copy, "vt_1024", (copy / file_of("vt_1024")).read_bytes())
-    before = pa.total_allocated_bytes()
-    pa.default_memory_pool().release_unused()
-    with pytest.raises(RulerError, match="holds up to"):
-        list(load(copy, "vt_1024"))
-    found = ruler_builders.verify(copy).findings
-    assert any("cannot be read: row group 0 holds up to" in line for line in found)
-    assert pa.total_allocated_bytes() - before < LARGEST_GROUP // 64
+    path, tokenizer = bomb(copy, name), "mistral-v0.2"
+    said = "holds up to|has the encoding 7|values in 1 rows|not those of the footer"
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: list(load(copy, "vt_1024")),
+        lambda: load(copy, "vt_1024")[0],
+        lambda: open_dataset(str(copy)).questions("vt_1024") and list(read_rows(path)),
+    )
+    for read in reads:
+        with pytest.raises((RulerError, ValueError), match=said):
+            read()
+    assert re.search(said, " ".join(ruler_builders.verify(copy).findings))
+    if "dictionary" not in name:  # whose rows are read a few at a time
+        with pytest.raises(RulerError):
+            ruler_builders.import_rows(path, tokenizer=tokenizer, out=tmp_path / "imported")
+
+
+def sparse(path: Path, size: int = 3 << 30) -> None:
+    """Make a file of so many bytes, none of which is on the disk."""
+    with path.open("ab") as file:
+        file.truncate(size)
+
+
+#: By file in a folder: how it is read.
+READERS: dict[str, Callable[[Path], object]] = {
+    "manifest.json": lambda folder: load(folder),
+    "README.md": lambda folder: ruler_builders.verify(folder),
+    "run.json": lambda folder: ruler_eval.status(folder),
+    "answers-0-of-2.jsonl": lambda folder: ruler_eval.score(folder, folder.parent / "copy"),
+    "results.json": lambda folder: ruler_report.read_results(folder),
+    "predictions.jsonl": lambda folder: ruler_eval.score(
+        folder / "predictions.jsonl", folder.parent / "copy"
+    ),
+    "tokenizer.json": lambda folder: ruler_data.find(str(folder)),
+    "tokenizer_config.json": lambda folder: ruler_data.find(str(folder)),
+    "chat_template.jinja": lambda folder: ruler_data.find(str(folder)),
+    "config.json": lambda folder: ruler_eval.doctor(
+        folder.parent / "copy", model=str(folder), engine="transformers"
+    ),
+    "suite.yaml": lambda folder: ruler_builders.build(
+        "mistral", suite=str(folder / "suite.yaml"), out=folder / "out"
+    ),
+    "rows.json": lambda folder: ruler_builders.import_rows(
+        folder / "rows.json", tokenizer="mistral", out=folder / "out"
+    ),
+    "predictions.csv": lambda folder: ruler_report.results(folder, str(folder.parent / "copy")),
+    "rows.jsonl": lambda folder: ruler_builders.identify(folder / "rows.jsonl"),
+}
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_three_gigabytes_in_any_file_are_refused_before_they_are_read(
+    file: str, builds: Builds, tmp_path: Path, little_memory: None
+) -> None:
+    copy = folder = copy_of(builds(), tmp_path)
+    if file.startswith(("run", "answers")):
+        folder = make_run(tmp_path / "run", copy, golden)
+    elif file not in ("manifest.json", "README.md"):
+        folder = tiny.make_model(tmp_path / "model")
+    sparse(folder / file)
+    with pytest.raises(RulerError, match=r"holds (more than )?[0-9,]+ bytes"):
+        READERS[file](folder)
 
 
 @given(at=st.integers(0, 3000), byte=st.integers(0, 255))
@@ -116,7 +228,7 @@ def test_a_byte_changed_anywhere_is_read_or_refused(
     path.write_bytes(data)
     try:
         with opened(path) as file:
-            file.read()
+            list(file.groups())
     except UNREADABLE as error:
         assert str(error)
 
@@ -130,7 +242,7 @@ def test_a_column_that_contradicts_its_own_statistics_is_refused(tmp_path: Path)
     path.write_bytes(data.replace(optional, required))
     # pyarrow aborts the process when it is asked for the column's description.
     with pytest.raises(UNREADABLE, match="histogram size"), opened(path) as file:
-        file.read()
+        list(file.groups())
 
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"

@@ -21,10 +21,13 @@ from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
 from ruler_data.templates import template
 from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.untrusted.text import read_bytes, read_text
 from ruler_data.version import repository
 
 #: Registers the dataset as a benchmark on the Hub, which checks it.
 EVAL = "eval.yaml"
+#: Largest card that is read, in bytes.
+CARD_BYTES = 4_000_000
 #: Characters of an example's context that the card shows around each needle.
 EXCERPT = 120
 #: How an answer is scored, in words.
@@ -246,7 +249,7 @@ def eval_yaml(manifest: Manifest) -> str:
 def address_of(folder: Path) -> Address | None:
     """Return the address that a folder's card names; None for an unpublished one."""
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8")
+        text = read_text(folder / "README.md", CARD_BYTES, "README.md")
     except (OSError, UnicodeDecodeError):
         return None
     match, code = _VERIFY_LINE.search(text), _CODE_LINE.search(text)
@@ -278,5 +281,5 @@ def card_of(data: str, revision: str | None, repo: str, version: str | None) -> 
         source.release.fetch((), ["README.md"])
     elif not (source.folder / "README.md").is_file():
         raise RulerError(source.folder, "has no README.md; the same build command writes it again")
-    text = (source.folder / "README.md").read_text(encoding="utf-8", errors="replace")
-    return text.removesuffix("\n")
+    text = read_bytes(source.folder / "README.md", CARD_BYTES, "README.md")
+    return text.decode(errors="replace").removesuffix("\n")

@@ -78,6 +78,7 @@ from ruler_data.tokenizers.registry import (
     find_by_fingerprint,
     load_tokenizer,
 )
+from ruler_data.untrusted.text import read_bytes
 from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
 from ruler_data.views import html_table
 
@@ -688,7 +689,7 @@ def _beside(
         elif (sha256 := sha256_file(path)) != info.sha256 or path.stat().st_size != info.bytes:
             findings.append(f"{name}: sha256 expected {info.sha256}, found {sha256}")
         if name in expected and path.is_file():
-            findings += _first_difference(name, path.read_bytes(), expected[name])
+            findings += _first_difference(name, read_bytes(path), expected[name])
     return findings, unproved
 
 

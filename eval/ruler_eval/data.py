@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ruler_data.dataset import (
@@ -21,8 +21,8 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.parquet import opened
 from ruler_data.row import Row, question_digest
+from ruler_data.untrusted.pages import opened
 
 #: Rows that are sorted together.
 ALIKE = 100
@@ -134,9 +134,8 @@ class Dataset:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""
         columns, rows = ["length", "max_new_tokens"], self.rows[config]
         with readable(config), opened(self._file(config)) as file:
-            table = file.read(columns, use_threads=False)
-            lengths, answers = (map(int, table[name]) for name in columns)
-            sizes = list(zip(lengths, answers, strict=True))
+            groups = (group.select(columns).to_pydict() for group in file.groups(columns))
+            sizes = [pair for group in groups for pair in zip(*group.values(), strict=True)]
         if len(sizes) < rows:
             raise damaged(config, f"it holds only {len(sizes)} rows")
         return sizes[:rows]
@@ -145,7 +144,8 @@ class Dataset:
         """Return the question digest of each chosen row, read without its context."""
         columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens"]
         with readable(config), opened(self._file(config)) as file:
-            records = file.read(columns, use_threads=False).slice(0, self.rows[config]).to_pylist()
+            groups = (group.to_pylist() for group in file.groups(columns))
+            records = list(islice(chain.from_iterable(groups), self.rows[config]))
         rows = (Row(task="", context="", length=0, evidence=(), **record) for record in records)
         return list(map(question_digest, rows))
 

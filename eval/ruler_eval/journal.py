@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from ruler_data.files import unwritable
 from ruler_data.manifest import reader_of
+from ruler_data.untrusted.text import read_lines
 from ruler_eval.answers import Answer
 
 #: Fields that every line has; the others only if they are known.
@@ -83,11 +84,10 @@ def _valid(text: str) -> str:
 
 def read(path: Path, torn: list[str] | None = None) -> Iterator[Answer]:
     """Yield the records of a journal; `torn` gets a note of each line that is ignored."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield reader_of(Answer).validate_json(line, strict=True, extra="ignore")
-            except ValidationError:
-                if line.strip() and torn is not None:
-                    note = f"{path.name} line {number}: torn or not a line of a journal; ignored"
-                    torn.append(note)
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            yield reader_of(Answer).validate_json(line, strict=True, extra="ignore")
+        except ValidationError:
+            if line.strip() and torn is not None:
+                note = f"{path.name} line {number}: torn or not a line of a journal; ignored"
+                torn.append(note)

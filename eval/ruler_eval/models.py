@@ -5,7 +5,6 @@ engines do.
 """
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer_of
+from ruler_data.untrusted.text import read_bytes, read_json
 from ruler_eval.eval_config import EvalConfig
 
 #: Engines that need no files of the model.
@@ -58,8 +58,8 @@ class Model:
         """Bytes of the weights as they are stored; None if no file says."""
         if self.folder is None:
             return None
-        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            index = json.loads((self.folder / WEIGHTS_INDEX).read_bytes())
+        with suppress(OSError, ValueError, TypeError, KeyError, RulerError):
+            index = read_json(self.folder / WEIGHTS_INDEX)
             return int(index["metadata"]["total_size"]) or None
         files = _weight_files(self.folder)  # of which .bin may be the same weights again
         safe = [path for path in files if path.suffix == ".safetensors"]
@@ -124,7 +124,7 @@ def identify(folder: Path) -> str | None:
         return None
     config, digest = folder / "config.json", hashlib.sha256()
     try:
-        digest.update(config.read_bytes() if config.is_file() else b"")
+        digest.update(read_bytes(config) if config.is_file() else b"")
         for path in weights:
             size = path.stat().st_size
             digest.update(f"\0{path.name}\0{size}\0".encode())
@@ -145,10 +145,10 @@ def _weight_files(folder: Path) -> list[Path]:
 def _config(folder: Path) -> dict[str, Any]:
     option = f"--model {quote(folder.name)}"
     try:
-        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        body = read_json(folder / "config.json")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(option, f"config.json cannot be read: {error}") from error
     if not isinstance(body, dict):
         raise UsageError(option, "config.json is not an object")

@@ -28,6 +28,7 @@ from ruler_data.names import counted, quote
 from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
+from ruler_data.untrusted.text import read_bytes
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
@@ -145,7 +146,7 @@ def read_repeats(run: str | Path) -> Iterator[tuple[Path, Repeat]]:
     """
     for path in sorted(Path(run).glob(FILES)):
         try:
-            again: Repeat = reader_of(Repeat).validate_json(path.read_bytes(), extra="ignore")
+            again: Repeat = reader_of(Repeat).validate_json(read_bytes(path), extra="ignore")
         except ValidationError as error:
             reason = f"not a repetition ({faults(error)}); remove it, and repeat again"
             raise RulerError(path, reason) from error

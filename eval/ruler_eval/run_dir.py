@@ -27,6 +27,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import try_writing, write_file
 from ruler_data.manifest import BALANCED, FILENAME, reader_of
 from ruler_data.names import counted, quote
+from ruler_data.untrusted.text import parse_json, read_bytes, read_json, read_lines
 from ruler_data.version import __version__
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, settle
@@ -37,6 +38,8 @@ from ruler_eval.sharding import Shard
 #: Version of the layout of a run's files.
 FORMAT = 1
 RUN_FILE, STARTS = "run.json", "starts.jsonl"
+#: Largest description of a run that is read.
+RUN_BYTES = 16_000_000
 ANSWER_FILES = "answers-*.jsonl"
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
@@ -134,7 +137,7 @@ def read_info(folder: Path) -> RunInfo:
     if not path.is_file():
         raise UsageError(quote(str(folder)), f"has no {RUN_FILE}; give the output folder of a run")
     try:
-        body = path.read_bytes()
+        body = read_bytes(path, RUN_BYTES)
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
     except ValidationError as error:
         raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
@@ -179,7 +182,7 @@ class RunFolder:
         with self._writing(), self._lock():
             if path.exists():
                 try:
-                    differing = _differences(json.loads(path.read_bytes()), json.loads(body))
+                    differing = _differences(read_json(path, RUN_BYTES), json.loads(body))
                 except (ValueError, TypeError, AttributeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
@@ -257,9 +260,9 @@ class RunFolder:
     def starts(self) -> Iterator[dict[str, Any]]:
         """Yield the records of all starts, the newest last."""
         with suppress(OSError):
-            for line in (self.path / STARTS).read_bytes().splitlines():
-                with suppress(ValueError, TypeError, RecursionError):  # a crash may have cut a line
-                    yield dict(json.loads(line))
+            for line in read_lines(self.path / STARTS):
+                with suppress(ValueError, TypeError):  # a crash may have cut a line
+                    yield dict(parse_json(line))
 
     def rows_per_second(self) -> float | None:
         """Return the rows that running processes finish in a second; None if that is not known."""
@@ -271,7 +274,8 @@ class RunFolder:
             for path in self.path.glob(name):
                 at = datetime.fromisoformat(start["at"]).timestamp()
                 if (seconds := path.stat().st_mtime - at) >= 0:  # else the clock was set back
-                    speeds.append(path.read_bytes().count(b"\n") / max(seconds, 1.0))
+                    rows = sum(1 for _ in read_lines(path))
+                    speeds.append(rows / max(seconds, 1.0))
         return sum(speeds) if speeds else None
 
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:

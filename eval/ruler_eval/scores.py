@@ -36,7 +36,7 @@ from ruler_eval.run_dir import RunInfo
 FORMAT = 1
 FILENAME = "results.json"
 #: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
-LARGEST = 1 << 28
+LARGEST = 1 << 26
 #: Identifies the schema of the format; nothing is downloaded from it.
 SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 #: Cells that depth is counted in.
@@ -407,7 +407,11 @@ def read_results(run: Run) -> Scores:
         raise UsageError(msg)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            results = parse(file.read(LARGEST))
+            body = file.read(LARGEST + 1)
+        if len(body) > LARGEST:
+            msg = f"holds more than {LARGEST:,} bytes"
+            raise RulerError(msg)
+        results = parse(body)
     except (RulerError, OSError, EOFError) as error:
         msg = f"{path}: {error}; score the run again"
         raise RulerError(msg) from error

@@ -12,7 +12,6 @@
 Statistics, exact scores and predictions of other tools are in `ruler_report`.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -29,6 +28,7 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.reasoning import opens
 from ruler_data.row import Row, question_digest
+from ruler_data.untrusted.text import parse_json, read_lines
 from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
@@ -280,14 +280,13 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.suffix != ".jsonl" or not path.is_file():
         what = "neither a run nor a .jsonl file"
         raise UsageError(quote(str(path)), f"{what}; `ruler_report.results` reads other formats")
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                if line.strip():
-                    yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                where = f"{path.name} line {number}"
-                raise RulerError(where, f"not JSON: {error}") from error
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            if line.strip():
+                yield parse_json(line)
+        except ValueError as error:
+            where = f"{path.name} line {number}"
+            raise RulerError(where, f"not JSON: {error}") from error
 
 
 def _read_records(

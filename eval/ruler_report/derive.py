@@ -22,7 +22,7 @@ from typing import Any
 
 from ruler_data import reasoning
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, write_bytes
+from ruler_data.files import cache_dir, sha256_file, write_bytes
 from ruler_data.names import quote
 from ruler_eval import answers, journal, metrics, metrics_ruler2, run_dir
 from ruler_eval import scoring as official
@@ -285,10 +285,10 @@ def files_of(place: Path) -> dict[str, tuple[int, str]]:
         paths = [path for path in sorted(place.rglob("*")) if path.suffix in kinds]
     else:
         paths = [place]
-    bodies = {path: path.read_bytes() for path in paths if path.is_file() and path.name != FILENAME}
     return {
-        path.relative_to(folder).as_posix(): (len(body), hashlib.sha256(body).hexdigest())
-        for path, body in bodies.items()
+        path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_file(path))
+        for path in paths
+        if path.is_file() and path.name != FILENAME
     }
 
 

@@ -11,7 +11,6 @@ and the gold answers. Most tools also draw rows of their own under the same name
 answers are kept: `ruler_report.predictions` compares them with those of the frozen rows.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from typing import Any, NamedTuple
 from ruler_data.errors import RulerError
 from ruler_data.names import config_name, quote
 from ruler_data.tasks import TASKS
+from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes
+from ruler_data.untrusted.text import read_lines as lines_of
 from ruler_eval.answers import Answer
 
 
@@ -48,13 +49,12 @@ class Place(NamedTuple):
 
 def read_lines(path: Path) -> Iterator[Any]:
     """Yield what the lines of a file hold; None for an empty line."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield json.loads(line) if line.strip() else None
-            except (ValueError, RecursionError) as error:
-                msg = f"{Place(path, number)}: not JSON ({type(error).__name__})"
-                raise RulerError(msg) from error
+    for number, line in enumerate(lines_of(path), 1):
+        try:
+            yield parse_json(line) if line.strip() else None
+        except ValueError as error:
+            msg = f"{Place(path, number)}: not JSON ({type(error).__name__})"
+            raise RulerError(msg) from error
 
 
 def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -65,10 +65,11 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
     import pandas as pd
 
     settings = path.with_name("config.yaml")
-    text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
+    text = read_bytes(settings).decode(errors="replace") if settings.is_file() else ""
     length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
     # pandas wrote it, and does not quote a text for its carriage returns.
-    table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator="\n")
+    with open_file(path, TEXT_BYTES) as file:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, lineterminator="\n")
     table.columns = table.columns.str.strip()
     if "predicted_answer" not in table or "answer" not in table:
         return

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.functional_validators import PlainValidator
 from pydantic_core import ErrorDetails
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Headline, Params, Suite, task_of
+from ruler_data.untrusted.text import read_bytes
 
 #: Bytes of a file, and levels of nesting, that are allowed.
 LARGEST, DEEPEST = 200_000, 8
@@ -98,16 +99,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def _read_text(path: Path) -> str:
     where = quote(str(path), 200)
     try:
-        if path.exists() and not path.is_file():  # reading a pipe would block
-            raise UsageError(where, "is not a file; name a YAML file")
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        return read_bytes(path, LARGEST).decode("utf-8")
     except OSError as error:
         raise UsageError(where, f"cannot be read: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise UsageError(path.name, f"is too large; a suite has at most {LARGEST} bytes")
-    try:
-        return data.decode("utf-8")
+    except RulerError as error:
+        raise UsageError(*error.args) from error
     except UnicodeDecodeError as error:
         raise UsageError(path.name, f"not UTF-8 at byte {error.start}") from error
 

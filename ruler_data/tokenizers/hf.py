@@ -29,11 +29,14 @@ from ruler_data.tokenizers.counters import (
     stock_counter,
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
+from ruler_data.untrusted.text import JSON_BYTES, open_file, read_json, read_text
 
 #: User turns whose prompts are part of the identity; a template may strip a turn. The first is like
 #: those of prompts: several lines, without space around them.
 TURNS = ("Which of these?\n\n1. this\n2. that\nQuestion: Which?", "\n The first. \n")
 PREFIX = " Answer: The first is"
+#: Largest chat template that is read; gpt-oss's has 16,000 bytes.
+TEMPLATE_BYTES = 1_000_000
 
 
 def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
@@ -44,7 +47,7 @@ def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
     """
     path, where = folder / FILES[2], f"tokenizer {name}: its chat template"
     try:
-        source = path.read_text(encoding="utf-8") if path.exists() else config.get("chat_template")
+        source = read_text(path, TEMPLATE_BYTES) if path.exists() else config.get("chat_template")
         if isinstance(source, list):  # several named templates
             source = next((t["template"] for t in source if t["name"] == "default"), None)
     except (OSError, UnicodeDecodeError, KeyError, TypeError) as error:
@@ -92,6 +95,9 @@ class HfTokenizer(PromptTokenizer):
             UsageError: a file is missing or broken.
         """
         self._path = folder / FILES[0]
+        for file, limit in zip(FILES, (JSON_BYTES, JSON_BYTES, TEMPLATE_BYTES), strict=True):
+            if (folder / file).is_file():
+                open_file(folder / file, limit, f"tokenizer {name}: {file}").close()
         self._run = run_bounded_template if origin.is_strangers else run_template
         try:
             self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
@@ -140,7 +146,7 @@ class HfTokenizer(PromptTokenizer):
                 prompts.append(None)
         digest = cached_bytes(  # since parsing takes a second
             cache_dir("vocabularies") / f"{self._info.files[FILES[0]]}-2",
-            lambda: vocabulary(json.loads(self._path.read_bytes())).encode(),
+            lambda: vocabulary(read_json(self._path)).encode(),
         )
         return _digest([digest.decode(), prompts])
 
@@ -279,8 +285,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        config = read_json(path)
+    except ValueError as error:
         raise UsageError(where, f"{path.name} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise UsageError(where, f"{path.name} is {type(config).__name__}, not an object")

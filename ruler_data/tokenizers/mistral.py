@@ -5,7 +5,6 @@ The fast counter reads `tokenizer.json`, so `convert` writes a Tekken file in th
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
@@ -27,6 +26,7 @@ from ruler_data.tokenizers.counters import (
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 from ruler_data.tokenizers.ranks import tokenizer_json
+from ruler_data.untrusted.text import JSON_BYTES, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
@@ -188,14 +188,14 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
 
 def converted(path: Path) -> bytes:
     """Return a Tekken file as `tokenizer.json`, from the cache if possible."""
-    data = path.read_bytes()
+    data = read_bytes(path, JSON_BYTES)
     place = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-3"
     return cached_bytes(place, lambda: convert(data))
 
 
 def convert(data: bytes) -> bytes:
     """Return the `tokenizer.json` that gives the ids of a Tekken file."""
-    tekken = json.loads(data)
+    tekken = parse_json(data)
     config = tekken["config"]
     specials = config["default_num_special_tokens"]
     entries = tekken["vocab"][: config["default_vocab_size"] - specials]

@@ -22,6 +22,7 @@ from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.protocol import PromptTokenizer
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
+from ruler_data.untrusted.text import JSON_BYTES, read_bytes
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
     with suppress(OSError, RulerError):  # without a copy, the user has to name the tokenizer
         for file in tokenizer.info.files:
             if not (copy / file).exists():
-                write_bytes(copy / file, (folder / file).read_bytes())
+                write_bytes(copy / file, read_bytes(folder / file, JSON_BYTES))
     return tokenizer
 
 
@@ -307,7 +308,7 @@ def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
     """
     config = read_config(folder, name)
     try:
-        data = (folder / RANKED).read_bytes()
+        data = read_bytes(folder / RANKED, JSON_BYTES)
         ranks = read_ranks(data)
         texts = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -86,7 +86,7 @@ def test_json_of_a_model_or_a_run_that_is_nested_too_deeply_is_refused(
     model, out = make_model(tmp_path / "model"), tmp_path / "out"
     (model / "config.json").write_text("[" * 100_000)
     message = refusal(evaluate(*order(frozen, out, "--model", model)))
-    assert "config.json cannot be read: maximum recursion" in message
+    assert "config.json cannot be read: it is nested too deeply" in message
     out.mkdir()
     (out / "run.json").write_text("[" * 100_000)
     assert "is not the description of a run" in refusal(evaluate(*order(frozen, out)))

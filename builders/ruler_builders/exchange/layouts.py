@@ -29,10 +29,12 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import unwritable
 from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
-from ruler_data.parquet import UNREADABLE, opened
+from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
 from ruler_data.suites import load_suite
 from ruler_data.tasks import TASKS, Niah, Task
+from ruler_data.untrusted.pages import opened
+from ruler_data.untrusted.text import parse_json, read_json, read_lines
 
 #: Files of rows.
 SUFFIXES = (".jsonl", ".json", ".parquet")
@@ -177,7 +179,7 @@ def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
             where = f"{path.name} row {number}"
             try:
                 if record != b"":  # a blank line
-                    body = json.loads(record) if isinstance(record, bytes) else record
+                    body = parse_json(record) if isinstance(record, bytes) else record
                     yield _row(body, where, path, size)
             except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
                 yield f"{where}: not JSON ({type(error).__name__})"
@@ -191,14 +193,13 @@ def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
 def _records(path: Path) -> Iterator[Any]:
     """Yield the records of a file; those of a file of lines are still bytes."""
     if path.suffix == ".parquet":
-        with opened(path, in_batches=True) as file:
-            for batch in file.iter_batches(16):
+        with opened(path) as file:
+            for batch in file.batches():
                 yield from batch.to_pylist()
     elif path.suffix == ".jsonl":
-        with path.open("rb") as raw:
-            yield from map(bytes.strip, raw)
+        yield from map(bytes.strip, read_lines(path))
     else:
-        body = json.loads(path.read_bytes())
+        body = read_json(path)
         # Repos keep other things in files of JSON: settings, results, manifests.
         yield from body if isinstance(body, list) else [body] if _layout(body) else []
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.card import EVAL, Address, card_files
+from ruler_builders.card import CARD_BYTES, EVAL, Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
 from ruler_builders.publish.card_rules import card_faults
@@ -41,6 +41,7 @@ from ruler_data.hub.retry import HubDown, answer, refuses
 from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
+from ruler_data.untrusted.text import read_bytes
 
 #: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
@@ -264,7 +265,7 @@ def _checked_manifest(
         raise RulerError(folder, f"{what}; build it again, then publish")
     planned = replace(manifest, data_version=str(version or manifest.data_version))
     files = card_files(planned, folder.joinpath, Address(repo, f"v{planned.data_version}"))
-    readme = (folder / "README.md").read_text(errors="replace")
+    readme = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
     for where, card in (folder, readme), (repo, files["README.md"].decode()):
         for fault in card_faults(card):
             raise RulerError(where, "README.md: the Hub would refuse the card", fault)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file
+from ruler_data.untrusted.text import read_bytes
 
 
 def sha256_of(paths: Sequence[Path]) -> str:
@@ -37,7 +38,7 @@ def read_text(path: Path) -> str:
         RulerError: it cannot be read, is not UTF-8 or holds NUL, with the byte offset.
     """
     try:
-        text = path.read_bytes().decode()
+        text = read_bytes(path, where=path.name).decode()
         if "\0" not in text:
             return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         place = len(text.partition("\0")[0].encode())
