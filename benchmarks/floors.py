@@ -1,54 +1,93 @@
-"""Floors of all tasks of the package's suites, the table that ships with it.
+"""Floors of the tasks of the package's suites: measures the table that ships with it.
 
-    python benchmarks/floors.py --sources ../shared/sources > \
-        builders/ruler_builders/checks/floors.json
+    python benchmarks/floors.py --sources SOURCES [--tasks NAME,NAME] [--lengths 4096,131072]
 
-A floor is what answers score that ignore the question (`ruler_builders.checks.floors`); each is
-measured on 100 rows. A source that is missing is taken from the sample.
+Writes what it measures into `ruler_data/floors.json` and keeps all else there
+(`ruler_builders.checks.floors` says what a floor is). Floors are measured on 100 rows; blind ones
+of qa, cwe and RULER v2 on the questions of 500, which are the same at every length. A source that is
+missing is taken from the sample; the table that ships was measured on real sources, MMLU without
+`auxiliary_train`. Where the candidates do not depend on the length, one length is measured.
 """
 
 import argparse
 import json
 import sys
-from dataclasses import astuple
+from collections.abc import Iterator
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from ruler_builders.checks.floors import ROWS, FloorMeter
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
+from ruler_data.floors import table
 from ruler_data.manifest import Floor
+from ruler_data.row import Row
 from ruler_data.suites import RULER, packaged
-from ruler_data.tasks import Task
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Ruler2, Task
+
+TABLE = Path(__file__).parents[1] / "ruler_data" / "floors.json"
+BLIND_ROWS, BLIND_LENGTH = 500, 4096
 
 
-def floor(context: BuildContext, task: Task, length: int) -> Floor | None:
-    """Measure the floor of a task at a length (tokens)."""
-    rows = ROWS
+def made(context: BuildContext, task: Task, length: int, rows: int) -> Iterator[Row]:
+    """Yield the first rows of a task at a length (tokens)."""
     if not task.fills:  # its rows differ in nothing but the question
         rows = min(rows, len(context.sources.corpus(task.sources[0]).questions))
-    meter = FloorMeter(task, rows)
     for row in make_rows(task, context.sources, range(rows), context.target(length)):
-        meter.add(row.index, row.unpack())
-    return meter.floor()
+        yield row.unpack()
+
+
+def floors(context: BuildContext, task: Task, lengths: list[int]) -> Iterator[tuple[int, Floor]]:
+    """Measure the floors of a task by length (tokens)."""
+    questions = list[Row]()
+    if isinstance(task.params, Qa | Ruler2 | Cwe):  # answers that rows share
+        rows = made(context, task, BLIND_LENGTH, BLIND_ROWS)
+        questions = [replace(row, context="", evidence=()) for row in rows]
+    for length in lengths:
+        meter = FloorMeter(task, ROWS)
+        for row in made(context, task, length, ROWS):
+            meter.add(row.index, row)
+        if measured := meter.floor(questions):
+            yield length, measured
+
+
+def varies(task: Task) -> bool:
+    """Whether other candidates stand in a longer context."""
+    match task.params:
+        case Niah() as niah:
+            return niah.haystack == "needles"
+        case Cwe() | Fwe() | Ruler2():
+            return True
+        case _:
+            return isinstance(task.params, Qa) and task.fills
 
 
 def main() -> None:
-    """Measure all floors and print the table as JSON, a task a line."""
+    """Measure floors and write the table as JSON, a task a line."""
+    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path)
     parser.add_argument("--tokenizer", default="mistral")
+    parser.add_argument("--tasks", type=lambda text: text.split(","), default=[*tasks])
+    parser.add_argument(
+        "--lengths", type=lambda text: [*map(int, text.split(","))], default=RULER.lengths
+    )
     options = parser.parse_args()
     plan = BuildPlan(options.tokenizer, RULER, Path(), 42, sources=options.sources)
     context = open_context(plan)
-    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
-    lines = []
-    for name, task in tasks.items():
-        floors = {length: floor(context, task, length) for length in RULER.lengths}
-        table = {str(length): astuple(one) for length, one in floors.items() if one}
-        lines.append(f"{json.dumps(name)}: {json.dumps(table)}")
+    entries = {name: table().get(name, {}) for name in tasks}
+    for name in options.tasks:
+        lengths = options.lengths if varies(tasks[name]) else [BLIND_LENGTH]
+        old = entries[name] if varies(tasks[name]) else {}
+        new = floors(context, tasks[name], lengths)
+        entries[name] = dict(sorted({**old, **dict(new)}.items()))
+        lines = (
+            f"{json.dumps(task)}: {json.dumps({n: astuple(floor) for n, floor in table.items()})}"
+            for task, table in entries.items()
+        )
+        TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="ascii")
         print(name, file=sys.stderr, flush=True)
-    print("{\n" + ",\n".join(lines) + "\n}")
 
 
 if __name__ == "__main__":

@@ -91,21 +91,26 @@ class SourceInfo:
 
 @dataclass(frozen=True)
 class Floor:
-    """Scores of strategies that ignore the question.
+    """Scores of strategies that ignore the question or the context, by the task's headline score.
 
     Attributes:
-        score: mean of the best strategy that does not list, in [0, 1], by the task's headline
-            score.
+        score: mean of the best strategy that ignores the key or the question, lists every
+            candidate, or gives one constant answer, in [0, 1].
         strategy: its name, e.g. `first`: the first candidates, as many as there are gold answers;
             `any` if all score 0.
         listing: mean score of naming every candidate, as far as the answer's budget goes.
         rows: on which it was measured.
+        blind: mean score of the best answer written without the context: a constant, the
+            question's echo, nothing; None in manifests of versions that did not measure it.
+        blind_strategy: its name, or the constant; `any` if all score 0.
     """
 
     score: float
     strategy: str
     listing: float
     rows: int
+    blind: float | None = None
+    blind_strategy: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from ruler_builders.card import (
     excerpt,
     front_matter,
 )
-from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
 from ruler_data.parquet import CANARY
+from tests.card_rules import card_faults
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 

@@ -7,13 +7,17 @@ from math import sqrt
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ruler_builders.checks.floors import LISTING, FloorMeter, known_floor, table
+from ruler_builders.checks.floors import LISTING, FloorMeter, blind_floor, score
 from ruler_builders.pipeline.fit import make_rows
-from ruler_data import TASKS, Row
+from ruler_data import TASKS, Row, floors
+from ruler_data.floors import table
 from ruler_data.manifest import Floor
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task, Vt
+from ruler_eval.metrics import SCORERS
 from tests.rows import counted, make, target
 from tests.tampering import manifest_of
 
@@ -91,31 +95,34 @@ def test_near_misses_of_the_gold_answer_give_it_away_to_the_majority() -> None:
 
 def test_a_sample_of_100_rows_is_spread_over_a_config() -> None:
     row = make("mistral", "niah_single_1", 0, 1024)
-    rows = [replace(row, index=index, outputs=(row.outputs if index % 500 < 250 else ("x",)))
-            for index in range(500)]  # fmt: skip
+    outputs = [row.outputs if index < 250 else (f"x{index}",) for index in range(500)]
+    rows = [replace(row, index=n, outputs=texts) for n, texts in enumerate(outputs)]
     floor = measured(TASKS["niah_single_1"], rows).floor()
-    assert floor == Floor(0.5, "all that there are", 0.5, 100)
+    assert floor == Floor(0.5, "all that there are", 0.5, 100, 0.5, "common answers")
 
 
 def test_a_build_records_floors_and_its_card_shows_them(sample_build: Path) -> None:
     configs = manifest_of(sample_build).configs
     assert all(info.floor and info.floor.rows == 100 for info in configs.values())
     single = configs["niah_single_1_4096"].floor
-    assert single == Floor(1.0, "all that there are", 1.0, 100)
+    assert single == Floor(1.0, "all that there are", 1.0, 100, 0.0, "any")
     card = (sample_build / "README.md").read_text(encoding="utf-8")
     assert re.search(r"^\| `niah_single_1` \| [\d.]+ %, 100 \|", card, re.MULTILINE)
 
 
 def test_the_table_has_every_task_of_the_package_and_a_build_reads_it() -> None:
     assert table().keys() == ALL.keys()
-    assert known_floor("ruler", "vt", 4096) == table()["vt"][4096]
-    assert known_floor("hard", "niah_ordinal_4", 1_048_576) == table()["niah_ordinal_4"][131072]
-    assert known_floor("a suite of mine", "vt", 4096) is None
+    assert floors.floor("vt", 4096) == table()["vt"][4096]
+    assert floors.floor("cwe", 10**7, "sweep_common") == table()["cwe"][max(table()["cwe"])]
+    assert floors.floor("vt", 4096, "a suite of mine") is None
+    assert floors.blind_floor("vt", 8192) == 0.0
 
 
 def test_strategies_that_ignore_the_question_are_at_chance_in_the_suite_hard() -> None:
     for name, task in packaged()["hard"].tasks.items():
         match task.params:
+            case Niah() as niah if niah.ordinal:
+                continue
             case Niah() as niah:
                 chance = niah.answers / (niah.keys * niah.values)
             case Vt():
@@ -134,7 +141,33 @@ def test_the_table_is_what_is_measured(task: str, shared: Path) -> None:
     assert measured(ALL[task], rows).floor() == table()[task][4096]
 
 
-def test_ordinals_of_the_fullest_key_are_a_strategy() -> None:
-    tasks = [name for name in ALL if name.startswith("niah_ordinal")]
-    floors = [table()[name][4096] for name in tasks]
-    assert len(tasks) > 1 and any("of the fullest key" in one.strategy for one in floors)
+def test_answers_that_use_a_key_or_a_place_alone_are_at_chance_of_the_other() -> None:
+    for name, task in ALL.items():
+        if isinstance(task.params, Niah) and task.params.ordinal:
+            chance = 1 / min(task.params.keys, task.params.values)
+            assert chance <= table()[name][4096].score <= chance + 4 * sqrt(chance / ROWS), name
+            assert table()[name][4096].blind == 0.0
+
+
+WORDS = st.lists(
+    st.sampled_from(["A.", "B", "which", "of", "the", "no", "Paris", "12"]), min_size=1
+)
+
+
+@given(st.lists(WORDS.map(" ".join), min_size=1, max_size=3), WORDS.map(" ".join))
+def test_the_meter_scores_as_each_metric_does(outputs: list[str], answer: str) -> None:
+    for metric, scorer in SCORERS.items():
+        task = next(task for task in ALL.values() if task.metric == metric)
+        if metric == "letter":
+            outputs, answer = ["B"], "AB"[len(answer) % 2]
+        text = f"\\boxed{{{answer}}}" if metric == "letter" else answer
+        assert score(task, outputs, [answer]) == pytest.approx(scorer(text, outputs))
+
+
+def test_what_many_rows_answer_is_the_blind_floor_and_a_value_of_one_row_is_not() -> None:
+    row = replace(make("mistral", "qa_1", 0, 1024), question="Question: Is it so?")
+    outputs = ["no"] * 30 + ["it"] * 10 + [f"value {n:02}" for n in range(60)]
+    rows = [replace(row, outputs=(text,)) for text in outputs]
+    assert blind_floor(TASKS["qa_1"], rows) == (0.4, "common answers")
+    drawn = [replace(row, outputs=(f"{n * 7919:07}",)) for n in range(1, 101)]
+    assert blind_floor(TASKS["niah_single_1"], drawn) == (0.0, "any")

@@ -11,7 +11,6 @@ from tests.hub_faults import (
     Act,
     answers,
     first,
-    flips_a_bit,
     hangs,
     loses_the_answer,
     resets,
@@ -100,19 +99,6 @@ def test_a_token_that_is_not_ascii_is_said_in_one_line_and_not_shown(site: Site)
     done = site.publish(site.builds(), token="hf_gehe\u00efm" + "x" * 30)
     assert done.code == 1 and "not ASCII" in done.said and "gehe" not in done.said
     assert "\n" not in done.said
-
-
-def test_what_the_hub_serves_is_compared_before_the_tag(site: Site) -> None:
-    site.hub.fail("GET .*/resolve/.*parquet", flips_a_bit, times=99)
-    done = site.publish(site.builds())
-    assert done.code == 1 and "the Hub serves other bytes than were sent" in done.said, done.said
-    assert site.held.tags == {}
-    site.hub.faults.clear()
-    site.hub.fail("GET .*/resolve/.*parquet", flips_a_bit)
-    again = site.publish(site.builds())  # nothing is sent, and still what is new is downloaded
-    assert_released(site, again)
-    assert "compared with the Hub's listing" in again.said
-    assert "new files downloaded, and their bytes compared" in again.said
 
 
 def test_what_was_uploaded_is_not_sent_again(site: Site) -> None:

@@ -118,10 +118,6 @@ def build(
     ] = "base",
     workers: Workers = 1,
     reserve: Annotated[int, Option(help="Tokens to keep free, e.g. for reasoning.", min=0)] = 0,
-    engine: Annotated[
-        Literal["local", "ray"],
-        Option(help="Where to build: this machine, or a Ray cluster (RAY_ADDRESS)."),
-    ] = "local",
     counter: Counter = "auto",
     force: Annotated[bool, Option(help="Replace a build of other inputs.")] = False,
     progress: bool | Progress = True,
@@ -165,11 +161,8 @@ def build(
         counter=counter,
     )
     check_options(plan, fresh=fresh)
-    on_ray = engine == "ray"
     with _reporter(progress, plan.tokens) as advance:
-        return build_folder(
-            plan, workers=workers, on_ray=on_ray, force=force, progress=advance, warn=warn
-        )
+        return build_folder(plan, workers=workers, force=force, progress=advance, warn=warn)
 
 
 @checked

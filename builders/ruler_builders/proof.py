@@ -26,7 +26,7 @@ from rich.text import Text
 
 from ruler_builders.card import EVAL, Address, address_of, card_files
 from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.floors import FloorMeter, known_floor
+from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, row_findings
 from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
@@ -46,6 +46,7 @@ from ruler_builders.upstream.sources import upstream_info
 from ruler_data.dataset import open_source
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import cache_dir, sha256_file, write_file
+from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import (
     BALANCED,
     FILENAME,
@@ -353,7 +354,7 @@ def _prove(
     is_new = has_haystack(manifest)
     again = _Again(plan, context, name, info.rows, rows, causes[name])
     digest, lengths = RowDigest(), list[int]()
-    floor = known_floor(manifest.suite, task_name, length)
+    floor = packaged_floor(task_name, length, manifest.suite)
     meter = None if floor or manifest.is_imported else FloorMeter(task, info.rows)
 
     def check(place: int, packed: PackedRow) -> None:

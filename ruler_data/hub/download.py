@@ -5,13 +5,12 @@ network, from the Hub's cache. Every file is then requested by that commit.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -119,25 +118,6 @@ def open_release(repo: str, revision: str) -> Release:
         raise RulerError(where, what)
     manifest.check(where)
     return Release(repo, revision, commit, path.parent, manifest)
-
-
-def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:
-    """Download files past the cache and compare each with its sha256.
-
-    Raises:
-        RulerError: one is not available, or it differs twice.
-    """
-
-    def check(name: str, sha256: str) -> None:
-        path, actual = _download_checked(repo, commit, name, sha256, folder)
-        path.resolve().unlink()
-        if actual != sha256:
-            where, what = f"{repo} at {commit}", "the Hub serves other bytes than were sent"
-            why = f"sha256 expected {sha256}, found {actual}; no tag was set"
-            raise RulerError(where, name, what, why)
-
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(check, files, files.values()))
 
 
 def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> Path | None:

@@ -1,62 +1,50 @@
-"""The floor of a config: the best score of answers that ignore the question.
+"""The floor of a config: the best score of answers that ignore key, question or context.
 
-    niah_lookalikes_4096    11.5 %  last                  listing 100.0 %
-    vt_4096                100.0 %  all that there are    listing 100.0 %
+    niah_ordinal_4_4096     31.0 %  the place, of key 1        blind  0.0 %
+    qa_2_4096               12.4 %  echo and common answers    blind 12.4 %
+    vt_4096                100.0 %  list everything            blind  0.0 %
 
-Each strategy reads the prompt, takes every candidate for an answer (the values of all needles, all
-variables, all words) and names as many as there are gold answers, chosen by place, length, count,
-form or likeness alone. A score at or below the floor is no evidence that the question was read.
-Listing is measured apart: it names every candidate, as far as the budget of the answer goes. Both
-are measured by the task's headline: upstream's score or the exact one.
+A strategy reads the prompt, takes every candidate for an answer (the values of all needles, all
+variables, all words), and names one or as many as there are gold answers, by place, length, count,
+form or likeness alone; or it names as many as the budget of the answer holds. Where a question has
+a key and a place, others ignore one of the two. Blind strategies do not read the context: they echo
+the question, or give the gold answers of other rows. Answers are scored by the task's headline
+(upstream's score or the exact one), written here anew; a test compares it with `ruler_eval`.
 
-Floors of the package's suites are a table that ships with it (`benchmarks/floors.py`), measured on
-298 questions of HotpotQA, and on MMLU without `auxiliary_train`; a build measures those of a user's
+Floors of the package's suites are a table (`ruler_data.floors`); a build measures those of a user's
 own tasks.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from importlib.resources import files
+from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
 
 from ruler_builders.checks import ruler2_rows
-from ruler_builders.checks.prompt_parser import needle_sentences, word_list
+from ruler_builders.checks.prompt_parser import needle_sentences, place_of, queried_keys, word_list
 from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
-from ruler_data.suites import packaged_suite
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
+from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
 ROWS = 100
-#: Characters that a list may have for each token of the answer's budget.
+#: Characters that an answer may have for each token of its budget.
 CHARACTERS_PER_TOKEN = 4
+#: Most gold answers of other rows that are tried as constants.
+CONSTANTS = 300
+LISTING = "list everything"
+#: Metrics that require every gold answer.
+ALL = ("all", "soft_all", "soft_last")
 
 #: Candidates in the order of the prompt: how often each occurs, and the form of each.
 Candidates = tuple[Counter[str], Mapping[str, object]]
-
-
-@cache
-def table() -> dict[str, dict[int, Floor]]:
-    """Return the floors of the package's tasks by length (tokens)."""
-    text = (files("ruler_builders.checks") / "floors.json").read_text(encoding="ascii")
-    return {
-        task: {int(length): Floor(*values) for length, values in by_length.items()}
-        for task, by_length in json.loads(text).items()
-    }
-
-
-def known_floor(suite: str, task: str, length: int) -> Floor | None:
-    """Return the floor of a task of the package's suites, at the closest length of the table."""
-    by_length = table().get(task, {}) if packaged_suite(suite) else {}
-    closest = min(by_length, key=lambda one: abs(one - length), default=None)
-    return None if closest is None else by_length[closest]
 
 
 class FloorMeter:
@@ -65,70 +53,149 @@ class FloorMeter:
     def __init__(self, task: Task, rows: int) -> None:
         self._task, self._rows = task, max(rows, 1)
         self._scores: dict[str, list[float]] = {}
+        self._questions = list[Row]()
 
     def add(self, place: int, row: Row) -> None:
         """Measure a row if it belongs to the sample."""
         if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
+            self._questions.append(replace(row, context="", evidence=()))
             for name, score in scores(self._task, row).items():
                 self._scores.setdefault(name, []).append(score)
 
     def means(self) -> dict[str, float]:
-        """Return the mean score of every strategy, in [0, 1]."""
+        """Return the mean score of every strategy that reads the context, in [0, 1]."""
         return {name: round(sum(each) / len(each), 4) for name, each in self._scores.items()}
 
-    def floor(self) -> Floor | None:
-        """Return the best strategy and the score of listing everything; None without rows."""
-        means = self.means()
-        if not means:
+    def floor(self, questions: Sequence[Row] = ()) -> Floor | None:
+        """Return the best strategies, with and without the context; None without rows.
+
+        The blind ones are measured on `questions`, if given.
+        """
+        if not self._questions:
             return None
-        listing = means.pop(LISTING)
-        best = max(means, key=means.__getitem__)
+        blind, blind_strategy = blind_floor(self._task, questions or self._questions)
+        means = self.means()
+        means.setdefault(blind_strategy, blind)
+        # of equals, one that does not list
+        best = max(means, key=lambda name: (means[name], name != LISTING))
         strategy = best if means[best] else "any"
-        return Floor(means[best], strategy, listing, len(self._scores[LISTING]))
-
-
-LISTING = "list everything"
-#: Metrics that require every gold answer.
-ALL = ("all", "soft_all")
+        rows = len(self._questions)
+        return Floor(means[best], strategy, means[LISTING], rows, blind, blind_strategy)
 
 
 def scores(task: Task, row: Row) -> dict[str, float]:
-    """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
+    """Return the score of every strategy that reads the context of a row, in [0, 1]."""
     counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
-    size = len(row.outputs) if task.metric in ALL else 1
-    answers = dict(_choices(counts, forms, size))
-    if isinstance(task.params, Cwe | Fwe):
-        del answers["most frequent"]  # that is the question itself
-    if isinstance(task.params, Qa):
-        answers |= {"yes": ["yes"], "no": ["no"]}
+    answers = dict[str, Sequence[str]]()
+    for size in {1, len(row.outputs)} if task.metric in ALL else {1}:
+        some = "" if size == len(row.outputs) else "one: "
+        answers |= {f"{some}{name}": texts for name, texts in _choices(counts, forms, size)}
+    if isinstance(task.params, Cwe | Fwe):  # that is the question itself
+        answers = {name: texts for name, texts in answers.items() if "most frequent" not in name}
     if isinstance(task.params, Niah) and task.params.none != "no":
         answers["none"] = ["none"]
-    if isinstance(task.params, Niah) and task.params.ordinal:
-        answers |= _of_fullest_key(row)
+    if isinstance(task.params, Niah | Ruler2):
+        answers |= _half_read(task.params, row)
     answers[LISTING] = [", ".join(counts)[: CHARACTERS_PER_TOKEN * task.max_new_tokens]]
-    return {name: _score(task, row, texts) for name, texts in answers.items()}
+    return {name: score(task, row.outputs, texts) for name, texts in answers.items()}
 
 
-def _of_fullest_key(row: Row) -> dict[str, list[str]]:
-    """Return values by their place among those of the key that has the most."""
+def _half_read(params: Niah | Ruler2, row: Row) -> dict[str, list[str]]:
+    """Return answers that use the key and not the place that a question names, or the reverse.
+
+    The keys that have the most values are those that a question can be about.
+    """
+    if isinstance(params, Ruler2):
+        pairs = [(text.label, text.text) for text in ruler2_rows.labelled_texts(row.context)]
+        key, place = ruler2_rows.query_of(params, row)
+        number = int(place[0]) - 1 if place else -1
+    else:
+        needles = needle_sentences(row.context) if params.ordinal else []
+        needles.sort(key=lambda needle: needle.spans)
+        pairs = [(needle.key, needle.value) for needle in needles]
+        key, place = next(iter(queried_keys(row)), ""), place_of(row)
+        number = ORDINALS.index(place) if place in ORDINALS else -1
+    if number < 0:
+        return {}
     by_key: dict[str, list[str]] = {}
-    for needle in needle_sentences(row.context):
-        by_key.setdefault(needle.key, []).append(needle.value)
-    fullest: list[str] = max(by_key.values(), key=len)
-    values = sorted(fullest, key=row.context.find)
-    places = {"first": 0, "middle": len(values) // 2, "last": -1}
-    return {f"{name} of the fullest key": [values[at]] for name, at in places.items()}
+    for label, value in pairs:
+        by_key.setdefault(label, []).append(value)
+    most = max(map(len, by_key.values()), default=0)
+    fullest = [values for values in by_key.values() if len(values) == most]
+    answers = {
+        f"the place, of key {nth}": [values[number]]
+        for nth, values in enumerate(fullest[:4], 1)
+        if number < most
+    }
+    values = enumerate(by_key.get(key, ()), 1)
+    return answers | {f"value {nth} of the key": [value] for nth, value in values}
 
 
-def _score(task: Task, row: Row, texts: Sequence[str]) -> float:
+def score(task: Task, outputs: Sequence[str], texts: Sequence[str]) -> float:
     """Return the headline score of an answer that lists these texts; case is ignored."""
-    answer, outputs = ", ".join(texts).lower(), [output.lower() for output in row.outputs]
+    answer, gold = ", ".join(texts).lower(), [output.lower() for output in outputs]
     if task.headline == "exact":
-        return float(sorted(answer.split(", ")) == sorted(outputs))
-    matches = [
-        output == answer if task.metric == "letter" else output in answer for output in outputs
-    ]
-    return sum(matches) / len(matches) if task.metric in ALL else float(any(matches))
+        return float(sorted(answer.split(", ")) == sorted(gold))
+    if task.metric == "letter":
+        matches = [float(answer == output) for output in gold]
+    elif task.metric in ("all", "part"):
+        matches = [float(output in answer) for output in gold]
+    else:
+        matches = [_overlap(answer, output) for output in gold]
+    return sum(matches) / len(matches) if task.metric in ALL else max(matches)
+
+
+def _overlap(answer: str, output: str) -> float:
+    """Return 1 if a text contains another, else one minus its word error rate, at least 0."""
+    words = output.split()
+    if output in answer or not words:
+        return float(output in answer)
+    return max(0.0, 1 - Levenshtein.distance(answer.split(), words) / len(words))
+
+
+def blind_floor(task: Task, rows: Sequence[Row]) -> tuple[float, str]:
+    """Return the score of the best answer written without the context, and its name."""
+    gold = Counter(output for row in rows for output in {*row.outputs})
+    results = dict.fromkeys(("any", "echo", "common answers", "echo and common answers"), 0.0)
+    for row in rows:
+        answers = zip([*results][1:], _without_context(task, row, gold), strict=True)
+        for name, text in answers:
+            results[name] += score(task, row.outputs, [text]) / len(rows)
+    for text in _constants(gold):
+        names = [text in row.outputs for row in rows]
+        own = names.index(True) if True in names else len(rows)  # a row is not its own constant
+        others = [score(task, row.outputs, [text]) for row in (*rows[:own], *rows[own + 1 :])]
+        results[f"constant {text[:60]!r}"] = sum(others) / max(len(others), 1)
+    best = max(results, key=results.__getitem__)
+    return (round(results[best], 4), best) if results[best] else (0.0, "any")
+
+
+def _without_context(task: Task, row: Row, gold: Counter[str]) -> tuple[str, str, str]:
+    """Return the question, the commonest gold answers of the other rows, and both."""
+    room = CHARACTERS_PER_TOKEN * task.max_new_tokens
+    question = row.question.rpartition("Question: ")[2]
+    others = gold - Counter({*row.outputs})
+    common = ", ".join(text for text, _ in others.most_common(room))
+    return question[:room], common[:room], f"{question}, {common}"[:room]
+
+
+def _constants(gold: Counter[str]) -> Iterator[str]:
+    """Yield the commonest gold answers, how many begin, and the words that many have in common.
+
+    The last scores under a word error rate: `Which of the following is A. B. C. D.`
+    """
+    yield from (text for text, _ in gold.most_common(CONSTANTS))
+    words = [text.split() for text in gold]
+    for size in range(1, 9):
+        counts = Counter(" ".join(each[:size]) for each in words if len(each) >= size)
+        yield from (text for text, _ in counts.most_common(3))
+    places: dict[str, list[float]] = {}
+    for each in words:
+        for word, at in dict(zip(each, range(len(each)), strict=True)).items():
+            places.setdefault(word, []).append(at / len(each))
+    in_order = sorted(places, key=lambda word: (sum(places[word]) / len(places[word]), word))
+    for share in (0.2, 0.3, 0.5):
+        yield " ".join(word for word in in_order if len(places[word]) >= share * len(words))
 
 
 def _choices(

@@ -164,6 +164,12 @@ def queried_keys(row: Row) -> list[str]:
     return re.split(r", and |, ", match[1]) if match else []
 
 
+def place_of(row: Row) -> str:
+    """Return the place among a key's values that a question names, as a word; empty for none."""
+    place = _PLACE.match(question_of(row))
+    return place[1] if place else ""
+
+
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
 _PLACE = re.compile(r"What is the (\w+) special magic ")
 COUNTED = re.compile(r'does the word "(.+)" appear in the above list\?$')
@@ -175,8 +181,7 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
     params, question = task.params, question_of(row)
     match params:
         case Niah():
-            query, place = _QUERY.search(question), _PLACE.match(question)
-            ordinal = place[1] if place and params.ordinal else ""
+            query, ordinal = _QUERY.search(question), place_of(row) if params.ordinal else ""
             return prompts.niah(params, query[1] if query else "KEY", ordinal)
         case Vt():
             value = VALUE.search(question)

@@ -88,7 +88,6 @@ def build_folder(
     plan: BuildPlan,
     *,
     workers: int,
-    on_ray: bool,
     force: bool,
     progress: Progress,
     warn: Callable[[str], None],
@@ -131,13 +130,8 @@ def build_folder(
             progress(name, info.rows)
         seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        if on_ray:
-            from ruler_builders.pipeline.ray_build import build_on_ray
-
-            results = build_on_ray(plan, context, longest_first, workers, progress)
-        else:
-            work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
-            results = run_jobs(work, longest_first, workers, progress, here)
+        work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
+        results = run_jobs(work, longest_first, workers, progress, here)
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.floors import FloorMeter, known_floor
+from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, fill_finding, row_findings
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
@@ -17,6 +17,7 @@ from ruler_builders.tasks.qa import repeated
 from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import packed_rows
 from ruler_data.errors import RulerError
+from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import BALANCED, ConfigInfo
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
@@ -42,7 +43,7 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     start = time.monotonic()
     task, length = plan.configs[name]
     path, rows, notes = plan.folder / config_file(name), plan.suite.rows, set[str]()
-    floor = known_floor(plan.suite.name, task.name, length)
+    floor = packaged_floor(task.name, length, plan.suite.name)
     meter, lengths = None if floor else FloorMeter(task, rows), list[int]()
 
     def checked_rows() -> Iterator[PackedRow]:

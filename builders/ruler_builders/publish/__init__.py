@@ -1,6 +1,5 @@
 """Publishing: a verified folder becomes one commit and one tag on the Hub, or nothing does.
 
-card_rules.py      what the Hub accepts in a card
 version_rules.py   which part of the version number a change must raise
 plan.py            the published and the built configs as one dataset, and its version
 release.py         the steps of a release of one folder or of many, in order

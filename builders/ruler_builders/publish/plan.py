@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
-from ruler_builders.checks.floors import known_floor
 from ruler_builders.pipeline.build import compared_inputs
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.floors import floor as packaged_floor
 from ruler_data.hub.download import Release, open_release
 from ruler_data.hub.repo import PushFile, changed, head, missing, tags, tree
 from ruler_data.manifest import BALANCED, FILENAME, ConfigInfo, Manifest, SourceInfo
@@ -60,7 +60,6 @@ class Plan:
         before: manifest of the previous release, if there is one.
         change: kind of change since then; `why` is its first difference.
         send: paths that the repo does not hold with these bytes.
-        new: paths that the previous release does not hold with these bytes.
         published: commit of the release if it exists already.
         replaced: paths that others wrote since the previous release and this one replaces.
         private: whether the repo is private, or will be.
@@ -76,7 +75,6 @@ class Plan:
     change: Change
     why: str
     send: tuple[str, ...]
-    new: frozenset[str]
     published: str | None
     replaced: tuple[str, ...] = ()
     private: bool = False
@@ -171,7 +169,6 @@ def make_plan(target: Target) -> Plan:
         change=kind,
         why=why,
         send=send,
-        new=frozenset(file.path for file in missing(files, released)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in differing if path in send),
         private=bool(info.private) if info else target.private,
@@ -325,7 +322,7 @@ def seal(manifest: Manifest, files: Collection[PushFile]) -> tuple[Manifest, tup
 
 def _as_now(manifest: Manifest, name: str, info: ConfigInfo) -> ConfigInfo:
     """Return an older version's entry of a config as this version writes it."""
-    floor = known_floor(manifest.suite, *parse_config(name)) or info.floor
+    floor = packaged_floor(*parse_config(name), manifest.suite) or info.floor
     audit = {} if manifest.edition == BALANCED else info.audit
     return replace(info, audit=audit, floor=floor)
 

@@ -1,8 +1,8 @@
 """Release folders on the Hub: of one or of many, each with a commit and a tag that never moves.
 
     read each folder -> token and role -> plan each repo -> the Hub's check of each card
-    -> proof of each folder -> for each: create the repo, one commit, compare the commit's listing,
-    download what is new and compare its bytes, tag, read the tag back -> index.json
+    -> proof of each folder -> for each: create the repo, one commit, compare the hashes that the
+    Hub lists of it, tag, read the tag back -> index.json
 
 What can be refused is refused before anything is written. Each step first checks what was done
 before, so the same command completes an interrupted release, and after a success it sends nothing.
@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.card import CARD_BYTES, EVAL, Address, card_files
+import yaml
+
+from ruler_builders.card import CARD_BYTES, EVAL
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
-from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, seal
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
 from ruler_data.hub.client import UNREACHABLE, is_reachable, token
-from ruler_data.hub.download import check_blobs
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -194,7 +194,7 @@ def release(
         _check_access()
     targets = [
         Target(
-            *(repo, folder, _checked_manifest(folder, repo, number, allowed), number, allowed),
+            *(repo, folder, _checked_manifest(folder, allowed), number, allowed),
             private=private,
         )
         for repo, folder in folders.items()
@@ -252,9 +252,7 @@ def prover(
     return prove
 
 
-def _checked_manifest(
-    folder: Path, repo: str, version: Version | None, allowed: Collection[str]
-) -> Manifest:
+def _checked_manifest(folder: Path, allowed: Collection[str]) -> Manifest:
     """Return the manifest of a folder, checked as far as possible without the Hub."""
     manifest = read_manifest(folder)
     for option, applies, why in GUARDS:
@@ -263,12 +261,14 @@ def _checked_manifest(
     for name in BuildDir(folder).damaged(manifest):
         what = f"verification failed: {name}: is missing or not as in the manifest"
         raise RulerError(folder, f"{what}; build it again, then publish")
-    planned = replace(manifest, data_version=str(version or manifest.data_version))
-    files = card_files(planned, folder.joinpath, Address(repo, f"v{planned.data_version}"))
     readme = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
-    for where, card in (folder, readme), (repo, files["README.md"].decode()):
-        for fault in card_faults(card):
-            raise RulerError(where, "README.md: the Hub would refuse the card", fault)
+    try:
+        yaml.safe_load(readme.partition("
+---
+")[0])
+    except yaml.YAMLError as error:
+        fault = f"YAML: {' '.join(str(error).split())}"
+        raise RulerError(folder, "README.md: the Hub would refuse the card", fault) from error
     return manifest
 
 
@@ -362,9 +362,6 @@ def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
     plan, commit, sent = _commit(plan, tell)
     tell(f"{repo}: commit {commit}, {len(sent)} files sent")
     _check_listing(repo, plan.files, commit, tell)
-    new = {file.path: file.sha256 for file in plan.files if file.path in plan.new}
-    check_blobs(repo, commit, new)
-    tell(f"{repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
     put_tag(repo, plan.version.tag, commit)
     return ReleaseOutcome(target, plan, commit, tuple(sent))
 
@@ -395,7 +392,7 @@ def _commit(plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
         tell(f"note: {EVAL} is left out, because the Hub refuses it ({answer(refusal)})")
     left = [file for file in plan.files if file.path not in (EVAL, FILENAME)]
     manifest, files = seal(plan.manifest, left)
-    plan = replace(plan, manifest=manifest, files=files, new=plan.new - {EVAL})
+    plan = replace(plan, manifest=manifest, files=files)
     return plan, *put()
 
 
