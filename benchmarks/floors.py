@@ -3,8 +3,8 @@
     python benchmarks/floors.py --sources SOURCES [--tasks NAME,NAME] [--lengths 4096,131072]
 
 Writes what it measures into `ruler_data/floors.json` and keeps all else there
-(`ruler_builders.checks.floors` says what a floor is). Floors are measured on 100 rows; blind ones
-of qa, cwe and RULER v2 on the questions of 500, which are the same at every length. A source that is
+(`ruler_builders.checks.floors` says what a floor is). Floors are measured on 100 rows; blind
+ones of qa, cwe and RULER v2 on 500, whose questions are the same at every length. A source that is
 missing is taken from the sample; the table that ships was measured on real sources, MMLU without
 `auxiliary_train`. Where the candidates do not depend on the length, one length is measured.
 """

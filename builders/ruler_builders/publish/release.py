@@ -263,9 +263,7 @@ def _checked_manifest(folder: Path, allowed: Collection[str]) -> Manifest:
         raise RulerError(folder, f"{what}; build it again, then publish")
     readme = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
     try:
-        yaml.safe_load(readme.partition("
----
-")[0])
+        yaml.safe_load(readme.partition("\n---\n")[0])
     except yaml.YAMLError as error:
         fault = f"YAML: {' '.join(str(error).split())}"
         raise RulerError(folder, "README.md: the Hub would refuse the card", fault) from error
