@@ -14,12 +14,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ruler_builders.upstream import EDITIONS
 from ruler_data import DATA_VERSION
-from ruler_data.manifest import BALANCED
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.tokenizers.tiktoken import RANKS
-from ruler_eval.prompts import PROTOCOLS
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.tampering import at, copy_of, file_of, forge, manifest_of, rows_of
@@ -256,16 +253,3 @@ def test_a_row_that_is_not_there_is_refused_and_those_that_are_are_named(
     assert done.stdout == ""
     assert all(word in done.stderr for word in words), done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_every_fact_of_a_procedure_has_its_source_and_its_rows_can_be_named(cli: Cli) -> None:
-    for name, record in records_of(cli("procedures", "--json")).items():
-        assert record["sources"] and record["open"], name
-        assert all(
-            one["address"].startswith("https://") and one["date"] for one in record["sources"]
-        )
-        assert record["edition"] in (BALANCED, *EDITIONS)
-        assert set(record["protocols"]) <= set(PROTOCOLS)
-        page = succeeded(cli("procedures", name)).stdout
-        assert all(text in page for text in (record["metric"], *record["open"]))
-    assert "known: ruler-2024, " in cli("procedures", "nobody").stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, Option
 
@@ -76,9 +76,14 @@ def build(
         str, Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
     ] = "mistral",
     *,
+    procedure: Annotated[
+        str | None,
+        Option(help="Rows as a published number was measured on (`ruler-data procedures`)."),
+    ] = None,
     suite: Annotated[
-        str | Suite, Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file.")
-    ] = "ruler",
+        str | Suite | None,
+        Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file (default: ruler)."),
+    ] = None,
     lengths: Annotated[
         Lengths | None,
         Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
@@ -107,17 +112,20 @@ def build(
         Path | str | None, Option(help="Folder to build (default: dist/TOKENIZER[-SUITE]).")
     ] = None,
     edition: Annotated[
-        str,
+        str | None,
         Option(
-            help="`balanced`, or upstream's own rows, byte for byte: upstream-2026-07, "
+            help="`balanced` (default), or upstream's own rows, byte for byte: upstream-2026-07, "
             "upstream-2025-01 or upstream-2024-04."
         ),
-    ] = "balanced",
+    ] = None,
     template: Annotated[
-        str, Option(help="Chat template of upstream in its prompts, e.g. meta-llama3.")
-    ] = "base",
+        str | None,
+        Option(help="Chat template of upstream in its prompts, e.g. meta-llama3 (default: base)."),
+    ] = None,
     workers: Workers = 1,
-    reserve: Annotated[int, Option(help="Tokens to keep free, e.g. for reasoning.", min=0)] = 0,
+    reserve: Annotated[
+        int | None, Option(help="Tokens to keep free, e.g. for reasoning (default: 0).", min=0)
+    ] = None,
     counter: Counter = "auto",
     force: Annotated[bool, Option(help="Replace a build of other inputs.")] = False,
     progress: bool | Progress = True,
@@ -130,6 +138,7 @@ def build(
 
         ruler-data build --tokenizer llama3
         ruler-data build --tokenizer llama3 --lengths 4k,8k --tasks vt,cwe --workers 8
+        ruler-data build --tokenizer llama3 --procedure nemo-evaluator
 
     Raises:
         UsageError: it cannot be built with these options; nothing was written.
@@ -143,9 +152,23 @@ def build(
         default_folder,
         select_suite,
     )
+    from ruler_data.manifest import BALANCED
+    from ruler_data.procedures import find_procedure
 
-    selection = select_suite(suite, tasks, lengths, rows, haystack)
-    folder = Path(out) if out else default_folder(tokenizer, selection.name, edition, fresh=fresh)
+    given: dict[str, Any] = {
+        "suite": suite,
+        "edition": edition,
+        "template": template,
+        "reserve": reserve,
+    }
+    if procedure is not None:
+        source = find_procedure(procedure)
+        given = source.settle(given, **{name: getattr(source, name) for name in given})
+        lengths, rows = lengths or source.lengths, rows or source.rows
+    selection = select_suite(given["suite"] or "ruler", tasks, lengths, rows, haystack)
+    edition, template = given["edition"] or BALANCED, given["template"] or "base"
+    name = procedure or edition
+    folder = Path(out) if out else default_folder(tokenizer, selection.name, name, fresh=fresh)
     plan = BuildPlan(
         tokenizer,
         selection,
@@ -157,7 +180,7 @@ def build(
         strict_sources=strict_sources,
         edition=edition,
         template=template,
-        reserve=reserve,
+        reserve=given["reserve"] or 0,
         counter=counter,
     )
     check_options(plan, fresh=fresh)

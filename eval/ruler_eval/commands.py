@@ -134,8 +134,20 @@ def run(
     *,
     out: Annotated[str | Path, Option(help="Folder of the run.", metavar="<path>")],
     model: Model = "",
+    procedure: Annotated[
+        str | None,
+        Option(
+            help="Format and sample as a published number was measured (`ruler-data procedures`)."
+        ),
+    ] = None,
     engine: EngineOption = "vllm",
-    protocol: ProtocolOption = "completion",
+    protocol: Annotated[
+        str | None,
+        Option(
+            help="How prompts are formatted: completion (default), base, chat or thinking "
+            "(docs/protocols.md)."
+        ),
+    ] = None,
     revision: Revision = None,
     configs: Configs = None,
     tasks: Tasks = None,
@@ -173,6 +185,7 @@ def run(
         ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
 
         ruler-eval run --data org/ruler --model org/model --out runs/y --until-decided effective
+        ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
     each, for engine `python` (`ruler_eval.engines.python`); `model` may then be left out, or be

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_length, parse_lengths, parse_names, quote
+from ruler_data.procedures import find_procedure
 from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
@@ -109,6 +110,7 @@ class EvalConfig:
     data: str | Path = ""
     model: str | Path = ""
     engine: EngineName = "vllm"
+    procedure: str | None = None
     protocol: ProtocolName = "completion"
     revision: str | None = None
     configs: tuple[str, ...] = ()  # empty for all
@@ -136,6 +138,9 @@ class EvalConfig:
             UsageError: a value is not one of its option, or two options contradict each other.
         """
         values = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
+        if values.get("procedure") is not None:
+            values = _as_published(values)
+        values["protocol"] = values.get("protocol") or "completion"
         for name, parse in (
             ("configs", parse_names),
             ("tasks", parse_names),
@@ -156,9 +161,12 @@ class EvalConfig:
         python, greedy = self.engine == "python", not self.temperature
         repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
         conflicts = {
-            f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None and greedy,
+            f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None
+            and greedy
+            and self.procedure is None,
             "temperature: engine python samples by itself; give its function an --option": python
-            and self.temperature is not None,
+            and self.temperature is not None
+            and self.procedure is None,
             f"generate: engine {self.engine} calls no function; leave --engine out": (
                 self.generate is not None and not python
             ),
@@ -183,15 +191,28 @@ class EvalConfig:
     @property
     def sampling(self) -> dict[str, Any]:
         """Sampling options of requests: neutral, but for those that the user sets."""
-        if not self.temperature:
-            return dict(NEUTRAL)
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        random = {"temperature": self.temperature, **top_p, "seed": "of the row and the sample"}
-        return NEUTRAL | random
+        random = {"temperature": self.temperature, "seed": "of the row and the sample"}
+        return NEUTRAL | top_p | (random if self.temperature else {})
 
     @cached_property
     def prompts(self) -> PromptFormat:
         """How rows are formatted."""
         protocol = PROTOCOLS[self.protocol]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
-        return PromptFormat(protocol, extra, self.no_context)
+        in_turn = self.procedure is not None and find_procedure(self.procedure).prefix == "turn"
+        return PromptFormat(protocol, extra, self.no_context, prefix_in_turn=in_turn)
+
+
+def _as_published(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run as its procedure sets them; fewer rows or lengths are the user's.
+
+    Raises:
+        UsageError: an option contradicts the procedure.
+    """
+    source = find_procedure(values["procedure"])
+    names = ("protocol", "temperature", "top_p", "extra_tokens")
+    given = {"temperature": None, "top_p": None, "extra_tokens": None, **values}
+    fixed = {name: getattr(source, name, None) for name in names[1:]}
+    options = source.settle(given, protocol=source.protocols, **fixed)
+    return {**options, "rows": source.rows if options.get("rows") is None else options["rows"]}

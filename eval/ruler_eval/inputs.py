@@ -11,7 +11,9 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import Index, Sibling, releases_of
+from ruler_data.manifest import IMPORTED
 from ruler_data.names import config_name, is_repo, parse_config, quote
+from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
@@ -143,6 +145,8 @@ def open_inputs(config: EvalConfig) -> Inputs:
         label = f"{release.repo} {release.tag}, commit {release.commit}"
         warn(f"{where}: rows for the tokenizer of {model.name}: {label}")
         data = open_dataset(release.repo, release.commit).choose(*selection)
+    if config.procedure is not None:
+        _refuse_other_rows(find_procedure(config.procedure), data)
     data.fetch()
     if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
         tokenizer = load_tokenizer(spec)
@@ -159,6 +163,25 @@ def open_inputs(config: EvalConfig) -> Inputs:
         raise UsageError(msg)
     config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
+
+
+def _refuse_other_rows(procedure: Procedure, data: Dataset) -> None:
+    """Refuse rows that the procedure was not measured on; imported ones are the user's to know."""
+    manifest = data.manifest
+    if manifest.edition == IMPORTED:
+        return
+    rows = {
+        "edition": manifest.edition,
+        "suite": manifest.suite,
+        "template": manifest.chat_template or "base",
+        "reserve": manifest.tokenizer.extra_reserve,
+    }
+    for name, value in rows.items():
+        wanted = getattr(procedure, name)
+        if wanted is not None and value != wanted:
+            what = f"rows of {name} {wanted}, and the data have {value}"
+            build = f"build them with `ruler-data build --procedure {procedure.name}`"
+            raise UsageError(f"--procedure {procedure.name}", f"{what}; {build}")  # noqa: EM102
 
 
 def _read_index(where: str) -> Index:

@@ -52,6 +52,7 @@ class PromptFormat:
     protocol: Protocol
     extra_tokens: int  # that an answer may take beyond the row's own
     no_context: bool = False  # a baseline of what a model knows or guesses without the context
+    prefix_in_turn: bool = False  # the answer prefix ends the user's message, as some harnesses do
 
     def parts(self, row: Row) -> tuple[str, str]:
         """Return the user's turn, and the text that opens the answer."""
@@ -61,7 +62,10 @@ class PromptFormat:
     def prompt_row(self, row: Row) -> Row:
         """Return a row without the parts that its prompt leaves out."""
         row = replace(row, context="", evidence=(), haystack=None) if self.no_context else row
-        return row if self.protocol.prefix else replace(row, answer_prefix="")
+        if self.protocol.prefix:
+            return row
+        ending = row.answer_prefix if self.prefix_in_turn else ""
+        return replace(row, question=row.question + ending, answer_prefix="")
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
         """Return the token ids of a row's prompt."""
@@ -73,8 +77,9 @@ class PromptFormat:
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
         """Return the prompt with placeholders for its two parts."""
-        prefix = "{answer_prefix}" if self.protocol.prefix else ""
-        return tokenizer.render("{content}", prefix, self.protocol.variables)
+        prefix, own = "{answer_prefix}", self.protocol.prefix
+        content = "{content}" + (prefix if self.prefix_in_turn and not own else "")
+        return tokenizer.render(content, prefix if own else "", self.protocol.variables)
 
     def refuse(self, tokenizer: PromptTokenizer) -> None:
         """Refuse a template that the protocol cannot use.

@@ -82,6 +82,7 @@ class RunInfo:
     frame: str | None = None
     model_tokenizer: str | None = None  # fingerprint of the one that rendered the prompts; likewise
     format: int = FORMAT
+    procedure: str = ""  # whose published numbers it repeats; see `ruler_data.procedures`
 
     @property
     def samples(self) -> int:
@@ -104,6 +105,8 @@ class RunInfo:
         body = asdict(self)
         if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
             del body["data"]["edition"]
+        if not self.procedure:
+            del body["procedure"]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 

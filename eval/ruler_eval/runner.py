@@ -66,6 +66,7 @@ class RunJob(Inputs):
             no_context=prompts.no_context,
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
+            procedure=self.config.procedure or "",
         )
 
     def request(self, config: str, row: Row) -> Request:

@@ -133,6 +133,12 @@ def report(
         ),
     ] = (),
     claimed: Claimed = False,
+    procedure: Annotated[
+        str | None,
+        typer.Option(
+            help="Print what differs from a published number's procedure [default: the run's]."
+        ),
+    ] = None,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
 
@@ -172,6 +178,7 @@ def report(
         option=against,
         force=force,
         claimed=claimed,
+        procedure=procedure,
     )
     return write.report(content, derived, folder, form)
 

@@ -13,7 +13,7 @@ from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
-from ruler_report import pictures
+from ruler_report import pictures, procedures
 from ruler_report.against import against
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.format import format_length, visible
@@ -139,6 +139,7 @@ def build(
     option: str = "",
     force: bool = False,
     claimed: bool = False,
+    procedure: str | None = None,
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
@@ -197,7 +198,8 @@ def build(
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
     chapters.append(("Where scores are lost", "lost", False, _losses(ordered)))
     chapters += [
-        (run.label, f"run{place}", True, _sections(run)) for place, run in enumerate(ordered, 1)
+        (run.label, f"run{place}", True, _sections(run, procedure))
+        for place, run in enumerate(ordered, 1)
     ]
     suites = sorted({one.run.data.suite for one in results})
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
@@ -433,8 +435,10 @@ def _losses(runs: Sequence[ScoredRun]) -> Iterator[Section]:
     yield Section("How rows failed", tables=[failures], text=text)
 
 
-def _sections(run: ScoredRun) -> Iterator[Section]:
+def _sections(run: ScoredRun, procedure: str | None) -> Iterator[Section]:
     yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
+    for folded, table in procedures.sections(run, procedure):
+        yield Section(tables=[table], folded=folded)
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:
         studies = [tables.spread(run), *studies, *tables.claims(run)]

@@ -1,0 +1,147 @@
+"""A run beside a published number: what differs, item by item, and what the number was.
+
+The ledger compares what a run records with its procedure (`ruler_data.procedures`). Published
+scores of the run's model stand beside its own, with how far chance alone may part the two.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from math import sqrt
+
+from ruler_data.errors import UsageError
+from ruler_data.names import counted, parse_config, quote
+from ruler_data.procedures import Procedure, find_procedure
+from ruler_data.tasks import TASKS
+from ruler_eval.run_dir import RunInfo
+from ruler_report.format import format_length, format_number
+from ruler_report.published import FOLDER, PAPER, published
+from ruler_report.stats.summary import ScoredRun
+from ruler_report.table import Table
+
+#: Normal quantile of a 95 % interval.
+Z = 1.96
+#: Rows of a task at a length that the paper's and the README's scores rest on.
+ROWS = 500
+#: Item, in the source, in the run.
+Entry = tuple[str, str, str]
+
+
+def procedure_of(run: RunInfo, name: str | None) -> Procedure | None:
+    """Return the procedure that a run recorded, or the one that is named for it.
+
+    Raises:
+        UsageError: the run recorded another one.
+    """
+    if name and run.procedure and name != run.procedure:
+        reason = f"the run was made by procedure {run.procedure}; leave it out"
+        raise UsageError(f"--procedure {quote(name)}", reason)  # noqa: EM102
+    return find_procedure(name or run.procedure) if name or run.procedure else None
+
+
+def ledger(run: RunInfo, procedure: Procedure) -> list[Entry]:
+    """Return every item in which a run is not as the source, the run's own options first."""
+    items = [*_options(run, procedure)]
+    items += [(item.item, item.theirs, item.ours) for item in procedure.differs]
+    return items + [("not said by the source", text, "") for text in procedure.open]
+
+
+def _options(run: RunInfo, procedure: Procedure) -> Iterator[Entry]:
+    configs = [parse_config(name) for name in run.data.rows]
+    tasks, lengths = {task for task, _ in configs}, sorted({length for _, length in configs})
+    suite = len(TASKS) if procedure.suite == "ruler" else None
+    fewest, most = min(run.data.rows.values()), max(run.data.rows.values())
+    sampling, unset = run.sampling, "the engine's own"
+    expected: list[tuple[str, object, object]] = [
+        ("edition", procedure.edition, run.data.edition),
+        ("suite", procedure.suite, run.data.suite),
+        ("tasks", suite, len(tasks)),
+        ("rows of a task", procedure.rows, fewest if fewest == most else f"{fewest} to {most}"),
+        ("temperature", procedure.temperature, sampling.get("temperature", unset)),
+        ("top_p", procedure.top_p, sampling.get("top_p", unset)),
+        ("tokens beyond the budget", procedure.extra_tokens or 0, sampling.get("extra_tokens", 0)),
+        ("tokens at least", 0, sampling.get("min_tokens", 0)),
+    ]
+    for item, theirs, ours in expected:
+        if theirs is not None and theirs != ours:
+            yield item, str(theirs), str(ours)
+    if set(lengths) - {*procedure.lengths}:
+        theirs, ours = (
+            ", ".join(f"{n:,}" for n in those) for those in (procedure.lengths, lengths)
+        )
+        yield "length in tokens", theirs, ours
+    if run.protocol not in procedure.protocols:
+        yield "protocol", " or ".join(procedure.protocols), run.protocol
+    if procedure.prefix == "turn" and run.protocol == "chat" and not run.procedure:
+        yield "answer prefix", "ends the user's message", "left out"
+    if run.data.sample:
+        yield "source texts", "essays, SQuAD, HotpotQA", "the sample corpus"
+    for name in run.refused:
+        yield "a field that the server refused", name, "left out"
+
+
+def ledger_table(run: ScoredRun, procedure: Procedure) -> Table:
+    """Return the ledger of a run."""
+    title = f"Ledger of {run.label}: what differs from procedure {procedure.name}"
+    caption = f"{title} ({procedure.about}), and what its sources leave open"
+    head = ("item", "in the source", "in the run")
+    return Table("ledger", caption, head, tuple(ledger(run.results.run, procedure)))
+
+
+def expected_scores(run: ScoredRun, procedure: Procedure | None) -> Table:
+    """Return published means of the run's model, and how far chance alone may part both."""
+    rows = []
+    for source, model, scores in _published(procedure):
+        if not (procedure or _is_same_model(model, run.results.run.model)):
+            continue
+        for length, score in scores.items():
+            mean = run.summary.overall.get(length)
+            if mean is None or not mean.scored:
+                continue
+            share = score / 100
+            count = (procedure.rows if procedure else ROWS) * len(run.summary.tasks)
+            chance = 100 * Z * sqrt(share * (1 - share) * (1 / count + 1 / mean.scored))
+            cells = (format_length(length), format_number(score, 1), format_number(mean.value, 1))
+            rows.append((model, *cells, f"± {chance:.1f}", source))
+    where = f"by procedure {procedure.name}" if procedure else "of this model, on upstream's rows"
+    caption = (
+        f"What to expect of {run.label}: published means {where}, in percent, and how far chance "
+        "may part two measurements of one model on other questions (95 %); what the ledger names "
+        "comes on top"
+    )
+    head = ("model", "length", "published", "here", "by chance", "source")
+    return Table("expected", caption, head, tuple(rows))
+
+
+def _published(procedure: Procedure | None) -> Iterator[tuple[str, str, Mapping[int, float]]]:
+    """Yield source, model and scores by length in tokens."""
+    if procedure is None or procedure.published != "procedures":
+        names = (procedure.published,) if procedure else (PAPER, "leaderboard")
+        for name in filter(None, names):
+            for line in published(name):
+                if line.table in ("3", "leaderboard") and line.group == "aligned":
+                    yield name, line.model, line.scores
+        return
+    models: dict[tuple[str, str], dict[int, float]] = {}
+    with (FOLDER / "procedures.csv").open(encoding="utf-8", newline="") as file:
+        for cells in csv.DictReader(file):
+            if cells["procedure"] == procedure.name:
+                scores = models.setdefault((cells["source"], cells["model"]), {})
+                scores[int(cells["length"])] = float(cells["score"])
+    for (source, model), scores in models.items():
+        yield source, model, scores
+
+
+def _is_same_model(printed: str, name: str) -> bool:
+    """Whether a printed name, such as `Llama3.1 (8B)`, is that of a Hub id or folder."""
+    plain = [re.sub("[^a-z0-9]", "", text.lower()) for text in (printed, name)]
+    return len(plain[0]) > 3 and plain[0] in plain[1]
+
+
+def sections(run: ScoredRun, name: str | None) -> Iterator[tuple[str, Table]]:
+    """Yield the tables of a run with the line under which each folds."""
+    procedure = procedure_of(run.results.run, name)
+    if procedure is not None:
+        table = ledger_table(run, procedure)
+        yield f"Ledger of procedure {procedure.name}: {counted(len(table.rows), 'item')}", table
+    yield "What should this set-up give?", expected_scores(run, procedure)

@@ -1,0 +1,111 @@
+"""Procedures: rows, prompts and sampling as a published number had them, and what still differs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_builders
+import ruler_data
+import ruler_eval
+import ruler_report
+from ruler_builders.upstream import EDITIONS
+from ruler_data.errors import UsageError
+from ruler_data.manifest import BALANCED
+from ruler_data.procedures import procedures
+from ruler_eval.prompts import PROTOCOLS
+from tests.commands import succeeded
+from tests.conftest import Cli
+
+NAME = "nemo-evaluator"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of two tasks that need no source, by a procedure."""
+    out = tmp_path_factory.mktemp("procedure") / "data"
+    small = {"tasks": "vt,fwe", "lengths": [1024], "rows": 2}
+    ruler_builders.build("mistral-v0.2", procedure=NAME, out=out, **small)  # type: ignore[arg-type]
+    return out
+
+
+def run(data: Path, out: Path, **options: Any) -> Path:  # noqa: ANN401 - options of `run`
+    options = {"procedure": NAME, "engine": "oracle", "model": "gold", **options}
+    ruler_eval.run(data, out=out, progress=False, **options)
+    return out
+
+
+def test_every_fact_has_its_source_and_what_is_open_is_said(cli: Cli) -> None:
+    for record in json.loads(succeeded(cli("procedures", "--json")).stdout):
+        assert record["sources"] and record["open"], record["name"]
+        for source in record["sources"]:
+            assert source["address"].startswith("https://") and source["date"] and source["says"]
+        assert record["edition"] in (BALANCED, *EDITIONS)
+        assert {*record["protocols"]} <= PROTOCOLS.keys()
+        page = succeeded(cli("procedures", record["name"])).stdout
+        assert all(text in page for text in (record["metric"], *record["open"]))
+    assert "known: ruler-2024, " in cli("procedures", "nobody").stderr
+
+
+def test_a_build_takes_the_rows_and_a_run_prompt_and_sampling(data: Path, tmp_path: Path) -> None:
+    manifest = ruler_data.load(data).manifest
+    assert manifest.edition == "upstream-2025-01" and manifest.configs["vt_1024"].rows == 2
+    chosen = run(data, tmp_path / "chat", protocol="chat")
+    info = json.loads((chosen / "run.json").read_text())
+    assert info["procedure"] == NAME and info["protocol"] == "chat"
+    assert "{content}{answer_prefix}" in info["frame"]  # in the user's message
+    options = json.loads((chosen / "starts.jsonl").read_text())["arguments"]
+    assert (options["temperature"], options["top_p"], options["rows"]) == (0.0, 0.0001, 500)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda d, o: ruler_builders.build(procedure=NAME, edition=BALANCED, out=o), "edition"),
+        (lambda d, o: ruler_builders.build(procedure=NAME, reserve=9, out=o), "reserve"),
+        (lambda d, o: run(d, o, protocol="thinking"), "protocol 'thinking': .* base or chat"),
+        (lambda d, o: run(d, o, temperature=1.0), "temperature"),
+        (
+            lambda d, o: run(d, o, procedure="upstream-2026"),
+            "rows of edition upstream-2026-07, and",
+        ),
+        (lambda d, o: run(d, o, procedure="x"), "procedure 'x': not known"),
+    ],
+)
+def test_what_contradicts_is_refused_before_anything_is_written(
+    call: Callable[[Path, Path], object], what: str, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=what):
+        call(data, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_report_has_the_ledger_and_the_published_scores(data: Path, tmp_path: Path) -> None:
+    folder = run(data, tmp_path / "run")
+    ruler_report.results(folder)
+    ruler_report.report(folder, tmp_path / "report", pictures=False)
+    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    for line in ("rows of a task | 500 | 2", "tasks | 13 | 2", "vt: first character | a space"):
+        assert f"| {line} " in page
+    assert "edition | upstream-2025-01 | " not in page  # as in the source
+    with pytest.raises(UsageError, match="the run was made by procedure nemo-evaluator"):
+        ruler_report.report(folder, tmp_path / "other", procedure="kvpress", pictures=False)
+
+
+def test_a_known_model_finds_its_published_scores(sample_build: Path, tmp_path: Path) -> None:
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    folder = run(sample_build, tmp_path / "run", procedure=None, model=model)
+    ruler_report.results(folder)
+    ruler_report.report(folder, tmp_path / "report", pictures=False)
+    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "| Llama3.1 (8B) | 4K | 95.5 | 100.0 | ± 4.6 | paper-2024-08 |" in page
+
+
+def test_published_lengths_are_those_of_the_procedure() -> None:
+    from ruler_report.procedures import _published
+
+    for procedure in procedures().values():
+        for _, model, scores in _published(procedure):
+            assert {*scores} <= {*procedure.lengths}, model
