@@ -44,11 +44,13 @@ def generate(
     stops = [ends] if isinstance(ends, int) else list(ends or ())
     with torch.inference_mode():
         answers = decode(network, requests, stops)
-    for answer in answers:
+    for request, answer in zip(requests, answers, strict=True):
         stopped = answer[-1] in stops
-        text = tokenizer.decode(answer[: len(answer) - stopped], special=False)
+        text = tokenizer.decode(answer[: len(answer) - stopped])
         finish = "stop" if stopped else "length"
-        yield ruler_eval.Generation(text, finish_reason=finish, tokens=len(answer))
+        yield ruler_eval.Generation(
+            text, finish_reason=finish, tokens=len(answer), prompt_tokens=len(request.ids)
+        )
 
 
 def decode(

@@ -52,9 +52,11 @@ def generate(
             )
         answer = output[0, len(request.ids) :].tolist()
         stopped = answer[-1] in stops
-        text = tokenizer.decode(answer[: len(answer) - stopped], special=False)
+        text = tokenizer.decode(answer[: len(answer) - stopped])
         finish = "stop" if stopped else "length"
-        yield ruler_eval.Generation(text, finish_reason=finish, tokens=len(answer))
+        yield ruler_eval.Generation(
+            text, finish_reason=finish, tokens=len(answer), prompt_tokens=len(request.ids)
+        )
 
 
 @cache

@@ -9,7 +9,7 @@ many rows were answered, by which model, and what is doubtful in their texts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -31,8 +31,8 @@ Count = Annotated[int, Field(ge=0, lt=LARGEST)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 #: Finish reasons of an answer; any other means that neither the model nor its budget ended the
-#: text (`content_filter`, `abort`).
-FINISHED = ("stop", "length")
+#: text (`content_filter`, `abort`). A function that returns a plain text does not say its own.
+FINISHED = ("stop", "length", "unknown")
 #: Shares of the answers from which on a score carries a warning.
 EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
 
@@ -60,6 +60,10 @@ class Answer:
     question_digest: str | None = None  # of the row (`ruler_data.row.question_digest`)
     calls: Count | None = None  # of the model, if the answer took several
     total_tokens: Count | None = None  # read and generated in all calls
+    reasoning_tokens: Count | None = None  # of `answer_tokens`, those that the model thought with
+    counted: str | None = None  # who counted `prompt_tokens`: `server`, `engine` or `nobody`
+    provider: str | None = None  # that served the model, e.g. behind OpenRouter
+    cost: float | None = None  # of the request, in the currency that the server states
 
     @property
     def key(self) -> Key:
@@ -163,6 +167,10 @@ class Validity:
     #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
     apart: int = 0  # answers with reasoning beside them, of any protocol but `thinking`
+    spent: int = 0  # empty answers whose tokens all went into reasoning
+    uncounted: int = 0  # answers whose prompt nobody counted
+    lost_tokens: int = 0  # read and generated for rows without an answer
+    providers: dict[str, int] = field(default_factory=dict)  # answers by the provider that served
     most_common: int = 0  # answers that have the most frequent text
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
@@ -173,11 +181,19 @@ class Validity:
     def line(self) -> str:
         """All of it in one line."""
         by = f" by {', '.join(self.models)}" if self.models else ""
-        refused = f"; the server refused {', '.join(self.refused)}" if self.refused else ""
+        more = {
+            f"{self.spent:,} spent in reasoning": self.spent,
+            f"{self.apart:,} with reasoning beside the answer": self.apart,
+            f"{counted(self.uncounted, 'prompt')} that nobody counted": self.uncounted,
+            f"{self.lost_tokens:,} tokens of rows without an answer": self.lost_tokens,
+            f"providers: {_shares(self.providers)}": len(self.providers) > 1,
+            f"the server refused {', '.join(self.refused)}": self.refused,
+        }
         return (
             f"validity: {self.answered:,} of {counted(self.rows, 'row')} answered{by}; "
             f"{self.empty:,} empty, {self.cut_off:,} cut off, {self.reasoning:,} with reasoning "
-            f"in the answer, {self.most_common:,} with the most frequent text{refused}"
+            f"in the answer, {self.most_common:,} with the most frequent text"
+            + "".join(f"; {text}" for text, holds in more.items() if holds)
         )
 
     @property
@@ -191,11 +207,13 @@ class Validity:
     def refusals(self) -> tuple[str, ...]:
         """These, but for rows without an answer: why nothing may be concluded from the answers."""
         n = self.answered
-        shares = ", ".join(f"{quote(name)} {number:,}" for name, number in self.models.items())
         reasons = {
-            f"{len(self.models)} models answered: {shares}": len(self.models) > 1,
+            f"{len(self.models)} models answered: {_shares(self.models)}": len(self.models) > 1,
             f"reasoning is in the text of {counted(self.reasoning, 'answer')}; "
             "use --protocol thinking": self.reasoning,
+            f"reasoning came with {counted(self.apart, 'answer')}; use --protocol thinking": (
+                self.apart
+            ),
             "every answer is empty": n and self.empty == n,
             "every answer is cut off": n and self.cut_off == n,
             "every answer is the same text": n > 1 and self.most_common == n,
@@ -217,8 +235,8 @@ class Validity:
             if 0 < number < self.answered and number >= limit * self.answered
         ]
         versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"
-        apart = f"reasoning came with {counted(self.apart, 'answer')}; use --protocol thinking"
-        more = {versions: self.fingerprints > 1, apart: self.apart > 0}
+        providers = f"{len(self.providers)} providers answered: {_shares(self.providers)}"
+        more = {versions: self.fingerprints > 1, providers: len(self.providers) > 1}
         return (*doubtful, *(text for text, holds in more.items() if holds))
 
     @property
@@ -235,6 +253,10 @@ class Validity:
         return {**asdict(self), **lines}
 
 
+def _shares(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{quote(name)} {number:,}" for name, number in counts.items())
+
+
 class Tally:
     """Counts answers, one at a time, into their `Validity`; keeps no text."""
 
@@ -242,8 +264,9 @@ class Tally:
         """Start at nothing; `opened` as in `scored_text`, `refused` as in `Validity`."""
         self._refused = tuple(refused)
         self._thinking, self._opened = protocol == "thinking", opened
-        self._counts = Counter(rows=0, answered=0, empty=0, cut_off=0, reasoning=0, apart=0)
-        self._models, self._texts = Counter[str](), Counter[int]()
+        names = "rows answered empty cut_off reasoning apart spent uncounted lost_tokens"
+        self._counts = Counter(dict.fromkeys(names.split(), 0))
+        self._models, self._providers, self._texts = Counter[str](), Counter[str](), Counter[int]()
         self._fingerprints = set[str]()
 
     def add(
@@ -260,9 +283,12 @@ class Tally:
         self._counts["rows"] += 1
         if answer is not None and answer.model is not None:
             self._models[answer.model] += 1
-        if answer is None or answer.error is not None or answer.text is None:
+        if answer is None:
             return None
-        if budget is not None and why_unanswered(answer, budget=budget) is not None:
+        is_over = budget is not None and why_unanswered(answer, budget=budget) is not None
+        if answer.error is not None or answer.text is None or is_over:
+            tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
+            self._counts["lost_tokens"] += tokens
             return None
         text = scored_text(answer, opened=self._opened, cleaned=cleaned)
         thought = answer.reasoning or reasoning.split(answer.text, opened=self._opened)[0]
@@ -272,7 +298,11 @@ class Tally:
         counts["empty"] += empty
         counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
         counts["reasoning"] += reasoning.is_in(text if self._thinking else answer.text)
-        counts["apart"] += bool(answer.reasoning) and not self._thinking
+        thinks = bool(answer.reasoning or answer.reasoning_tokens)
+        counts["apart"] += thinks and not self._thinking
+        counts["spent"] += empty and thinks and answer.finish == "length"
+        counts["uncounted"] += budget is not None and answer.prompt_tokens is None
+        self._providers.update(filter(None, [answer.provider]))
         self._texts[hash(text)] += 1
         self._fingerprints.update(filter(None, [answer.system_fingerprint]))
         return text
@@ -282,6 +312,7 @@ class Tally:
         return Validity(
             **self._counts,
             models=dict(self._models.most_common()),
+            providers=dict(self._providers.most_common()),
             most_common=max(self._texts.values(), default=0),
             fingerprints=len(self._fingerprints),
             refused=self._refused,

@@ -64,6 +64,8 @@ Temperature = Annotated[float | None, Option(help="Of sampling [default: 0, gree
 TopP = Annotated[
     float | None, Option(help="Share of the probability that sampling keeps [default: 1].")
 ]
+PriceIn = Annotated[float | None, Option(help="Of a million prompt tokens, for costs.", min=0)]
+PriceOut = Annotated[float | None, Option(help="Of a million answer tokens.", min=0)]
 NoContext = Annotated[bool, Option(help="Leave the context out, as a baseline.")]
 BaseUrl = Annotated[
     str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
@@ -172,6 +174,14 @@ def run(
     temperature: Temperature = None,
     top_p: TopP = None,
     no_context: NoContext = False,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    budget: Annotated[
+        float | None, Option(help="Money at which the run stops, by --price-in and --price-out.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, Option(help="Tokens, read and written, at which the run stops.", min=1)
+    ] = None,
     base_url: BaseUrl = None,
     tokenizer: Tokenizer = None,
     model_name: ModelName = None,
@@ -213,6 +223,9 @@ def run(
     if question and (part.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
         one = "one process and one answer to each row"
         msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
+        raise UsageError(msg)
+    if (budget, budget_tokens) != (None, None) and (part.count > 1 or data_parallel > 1):
+        msg = "--budget is for one process: no --shard, no --data-parallel"
         raise UsageError(msg)
     if generate is not None and data_parallel > 1:
         msg = "generate: a function runs in one process; give --option function=package.module:name"

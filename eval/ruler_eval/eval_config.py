@@ -11,7 +11,15 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 from pydantic.dataclasses import dataclass
 
 from ruler_data.errors import UsageError
@@ -124,6 +132,10 @@ class EvalConfig:
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     tensor_parallel: PositiveInt = 1
+    price_in: NonNegativeFloat | None = None
+    price_out: NonNegativeFloat | None = None
+    budget: PositiveFloat | None = None
+    budget_tokens: PositiveInt | None = None
     base_url: str | None = None
     tokenizer: str | Path | None = None
     model_name: str | None = None
@@ -172,6 +184,9 @@ class EvalConfig:
             ),
             f"samples {self.samples}: greedy answers are all the same; add a temperature": (
                 repeats_itself
+            ),
+            "--budget: give --price-in and --price-out, or --budget-tokens": (
+                self.budget is not None and None in (self.price_in, self.price_out)
             ),
             f"--base-url is for engine openai; leave it or --engine {self.engine} out": (
                 self.base_url is not None and self.engine != "openai"

@@ -19,7 +19,7 @@ from ruler_eval.models import text_part
 
 #: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
 #: and tokens that it is to return.
-PATIENCE, ANSWER_TOKENS = 10, 4
+PATIENCE, ANSWER_TOKENS = 10, 16
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         return
     if engine.open is None:
         return
-    engine.open()  # reports what the server refuses
+    engine = engine.open()  # reports what the server refuses
     sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
     _, config, index = max((s[0], config, n) for config, all_ in sizes for n, s in enumerate(all_))
     name, row = f"{config}/{index}", next(iter(inputs.data.read_alike(config, {index})))

@@ -182,9 +182,9 @@ def repeat(
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
-        job.engine.open()
+        job = replace(job, engine=job.engine.open())
     again = dict[Key, Answer]()
-    for one in map(job.reasoning_apart, job.engine.generate(iter(order))):
+    for one in map(job.finished, job.engine.generate(iter(order))):
         models = before[one.key].model, one.model
         if one.error is None and None not in models and len({*models}) > 1:
             was, now = map(quote, map(str, models))

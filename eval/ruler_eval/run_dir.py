@@ -61,7 +61,7 @@ FREE = {
     # Ray: copies of the model and their places.
     "copies", "gpus", "wait",
     # A server: requests at once, when to give up, and which answers are accepted.
-    "concurrency", "patience", "timeout", "tolerance",
+    "concurrency", "patience", "timeout", "tolerance", "stream", "headers",
 }  # fmt: skip
 
 
@@ -284,26 +284,33 @@ class RunFolder:
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
         """Return the record of each row: the first answer of the run's model, else the last error.
 
+        `torn` as in `records`.
+        """
+        return settle(self.records(torn))
+
+    def records(self, torn: list[str] | None = None) -> list[Answer]:
+        """Return all records of the run, in the order of their files and lines.
+
         Answers in journals of another run, and to rows that the run has not, do not count.
 
         Args:
             torn: where to add a note of each line or file that is ignored.
         """
         info, notes = read_info(self.path), [] if torn is None else torn
-        own, foreign, rows = list[Answer](), Counter[str](), info.data.rows
+        records, foreign, rows = list[Answer](), Counter[str](), info.data.rows
         for path in sorted(self.path.glob(ANSWER_FILES)):
             is_own = journal.run_of(path) in (None, info.short_fingerprint)
-            for one in journal.read(path, notes):
-                is_row = one.index < rows.get(one.config, 0) and one.sample < info.samples
+            for record in journal.read(path, notes):
+                is_row = record.index < rows.get(record.config, 0) and record.sample < info.samples
                 if is_own and is_row:
-                    own.append(one)
-                elif one.error is None:
+                    records.append(record)
+                elif record.error is None:
                     foreign[path.name] += 1
         of_others = (
             f"{name}: {counted(n, 'answer')} of another run" for name, n in foreign.items()
         )
         notes.extend(f"{note}; ignored" for note in of_others)
-        return settle(own)
+        return records
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """What a run has of each config, complete or not; it shows as a table in a notebook."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
+from ruler_eval.answers import settle
 from ruler_eval.decide import decision_of
 from ruler_eval.run_dir import RunFolder, read_info
+from ruler_eval.spending import Prices, Spent
 
 #: Reasons of failures that are printed.
 REASONS = 5
@@ -47,6 +49,8 @@ class Run:
         failed: why rows that were sent have no answer, by row, e.g. `vt_4096/17`.
         samples: answers to each row.
         rows_per_second: of the processes that run now; None without any.
+        spent: tokens of all requests, failed and repeated ones included.
+        prices: of tokens, as the last start named them.
         failure: why the call that returned this did not answer all that it was to; None if it did.
         decision: result of `--until-decided`; None without that option, while the run goes on, and
             once all rows are answered.
@@ -58,6 +62,8 @@ class Run:
     samples: int = 1
     rows_per_second: float | None = None
     failure: str | None = None
+    spent: Spent = field(default_factory=Spent)
+    prices: Prices | None = None
     decision: dict[str, Any] | None = None
 
     @property
@@ -103,11 +109,12 @@ class Run:
         names = ("complete", "rows", "answered", "left", "rows_per_second", "decision")
         record = {name: getattr(self, name) for name in names}
         configs = [asdict(config) for config in self.configs]
-        return {**record, "failed": len(self.failed), "configs": configs}
+        money = {**asdict(self.spent), "money": self.spent.money(self.prices)}
+        return {**record, "failed": len(self.failed), "spent": money, "configs": configs}
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
-        names = [field.name.replace("_", " ") for field in fields(ConfigSummary)]
+        names = [column.name.replace("_", " ") for column in fields(ConfigSummary)]
         return [names, *(list(map(_cell, asdict(config).values())) for config in self.configs)]
 
     def __fspath__(self) -> str:
@@ -137,7 +144,8 @@ class Run:
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
         decision = [] if self.decision is None else [str(self.decision["answer"])]
-        lines_below = (self.coverage, *failures, *decision)
+        spent = [self.spent.line(self.prices)] if self.spent.prompt_tokens else []
+        lines_below = (self.coverage, *failures, *spent, *decision)
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
@@ -157,7 +165,8 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
     failed: dict[str, str] = {}
-    for (config, *place), answer in run.answers().items():
+    records = run.records()
+    for (config, *place), answer in settle(records).items():
         summary = configs[config]
         if answer.error is not None:
             summary.failed += 1
@@ -175,4 +184,16 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         summary.left = summary.rows - summary.answered - summary.failed
     figures, speed = tuple(configs.values()), run.rows_per_second()
     decision = decision_of(run.path) if speed is None else None
-    return Run(run.path, figures, failed, info.samples, speed, failure, decision)
+    start = next(reversed([*run.starts()]), {})
+    prices = Prices.read(start.get("arguments") or {})
+    return Run(
+        run.path,
+        figures,
+        failed,
+        info.samples,
+        speed,
+        failure,
+        Spent.of(records),
+        prices,
+        decision,
+    )

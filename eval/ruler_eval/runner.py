@@ -14,7 +14,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -34,6 +34,7 @@ from ruler_eval.models import trained_window
 from ruler_eval.redact import redact
 from ruler_eval.run_dir import FAILURE, RunFolder, RunInfo, faults, read_info
 from ruler_eval.sharding import Shard, shares_of
+from ruler_eval.spending import Ledger, Prices, Spent
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -81,8 +82,13 @@ class RunJob(Inputs):
             raise RulerError(place, f"{reason}; see `ruler-eval doctor`")
         return Request(config, row, ids, self.room(row))
 
-    def reasoning_apart(self, answer: Answer) -> Answer:
-        """Return an answer of protocol `thinking` with its reasoning beside its text."""
+    def finished(self, answer: Answer) -> Answer:
+        """Return an answer with its model, and of protocol `thinking` its reasoning apart.
+
+        A server names its model itself, or nobody knows it.
+        """
+        if self.config.engine != "openai" and answer.error is None:
+            answer = replace(answer, model=answer.model or self.model.name)
         if self.prompts.protocol.name != "thinking" or not answer.text or answer.reasoning:
             return answer
         thought, text = split(answer.text, opened=opens(self.info.frame))
@@ -122,7 +128,7 @@ def run_shard(
     decision = Decision(question, job.data, job.info) if question else None
     with folder.hold(shard):
         if job.engine.open is not None:
-            job.engine.open()
+            job = replace(job, engine=job.engine.open())
         folder.begin(job.info, shard)
         name = journal.unique()
         pending = _resume(job, folder, shard, name, question)
@@ -134,12 +140,16 @@ def run_shard(
             rows = decision.rows(known, HELD if job.config.engine == "vllm" else None)
             stream = (each and job.request(*each) for each in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
+        options = job.config
+        prices, spent = Prices.read(vars(options)), Spent.of(folder.records())
+        ledger = Ledger(options.budget_tokens, options.budget, prices, spent)
         answers = journal.Journal(folder.path, shard.name, run, name)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(answers), context as advance:
-            for answer in _generate(job, stream, folder.file(FAILURE, shard)):
+            for answer in _generate(job, stream, folder.file(FAILURE, shard), ledger):
                 answers.add(answer)
+                ledger.add(answer)
                 advance(answer.config, 1)
                 if decision is not None:
                     decision.add(answer)
@@ -153,6 +163,8 @@ def run_shard(
         missing = 0 if decision.is_over else missing
     if not errors and not missing:
         return None
+    if ledger.is_reached:
+        return f"{folder.path}: shard {shard}: {missing} rows were not run: {ledger.line}"
     reason = f" ({errors[0]})" if errors else ""
     return (
         f"{folder.path}: shard {shard}: {counted(len(errors), 'row')} could not be answered{reason}"
@@ -183,10 +195,20 @@ def _resume(
             **job.config.to_arguments(),
             "model": model.source if model.folder and not model.hub_revision else job.config.model,
             "base_url": None,  # an address is never written
+            "options": _without_secrets(job.config.options),
         },
     }
     folder.log_start(job.info, shard, start)
     return pending
+
+
+def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an engine's options without the values of headers, but for names of variables."""
+    headers = options.get("headers")
+    if not isinstance(headers, dict):
+        return dict(options)
+    shown = {n: v if str(v).startswith("$") else "[secret]" for n, v in headers.items()}
+    return {**options, "headers": shown}
 
 
 def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> list[Key]:
@@ -216,15 +238,18 @@ def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
                 yield replace(request, sample=sample)
 
 
-def _generate(job: RunJob, stream: Iterator[Request | None], failure: Path) -> Iterator[Answer]:
+def _generate(
+    job: RunJob, stream: Iterator[Request | None], failure: Path, ledger: Ledger
+) -> Iterator[Answer]:
     """Yield the engine's answers; an exception of it becomes one line, and a file."""
-    with closing(prefetch(stream, AHEAD)) as ready:
+    with closing(prefetch(stream, AHEAD)) as rendered:
+        ready = ledger.admit(rendered)
         first = next(ready, None)
         if first is None:  # no model is loaded for nothing
             return
         answers = job.engine.generate(chain([first], ready))
         try:
-            yield from map(job.reasoning_apart, answers)
+            yield from map(job.finished, answers)
         except RulerError:
             raise
         except Exception as error:  # engines are other people's programs and raise anything

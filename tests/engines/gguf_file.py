@@ -35,15 +35,6 @@ def main(model: Path, out: Path) -> None:
     made.add_rope_freq_base(10_000.0)
     made.add_layer_norm_rms_eps(config["rms_norm_eps"])
     made.add_file_type(gguf.LlamaFileType.ALL_F32)
-    hostile = gguf.Keys.General  # as the `generation_config.json` of the model
-    for name, value in (
-        (hostile.SAMPLING_TEMP, 1.7), (hostile.SAMPLING_PENALTY_REPEAT, 1.3),
-        (hostile.SAMPLING_TOP_P, 0.5), (hostile.SAMPLING_XTC_PROBABILITY, 1.0),
-        (hostile.SAMPLING_XTC_THRESHOLD, 0.0),
-    ):  # fmt: skip
-        made.add_float32(name, value)
-    made.add_int32(hostile.SAMPLING_TOP_K, 3)
-    made.add_int32(hostile.SAMPLING_MIROSTAT, 2)
     body = json.loads((model / "tokenizer.json").read_text())
     special = {one["content"]: one["id"] for one in body["added_tokens"]}
     ids: dict[str, int] = body["model"]["vocab"] | special

@@ -18,6 +18,9 @@ def main(file: str, port: int) -> None:
     options.cache_type_k = options.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     off = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     options.flash_attn_type = off
+    options.sampling.penalty_repeat, options.sampling.xtc_probability = 1.3, 1.0  # hostile
+    options.sampling.xtc_threshold, options.sampling.dry_multiplier = 0.0, 0.8
+    options.special = True  # else it leaves special tokens out of its texts
     _server = xllamacpp.Server(options)
     while True:
         time.sleep(60)

@@ -45,6 +45,8 @@ class FakeServer:
         self.message: Body = {}  # more fields of each answer
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
         self.refuses: set[str] = set()  # fields
+        #: What it says of a request that it does not take; None if it takes it.
+        self.rule: Callable[[Body], Reply] = lambda body: None
         self.denies = False
         self.is_busy: Callable[[Body], bool] = lambda body: False  # for a probe
         self.probes: list[Body] = []
@@ -107,7 +109,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if refused := server.refuses & body.keys():
                 reason = f"Unrecognized request argument supplied: {min(refused)} of {[*body]}"
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
-            if 16 in (body.get("max_tokens"), body.get("max_completion_tokens")):
+            if (rule := server.rule(body)) is not None:
+                return self._send(*rule)
+            if {16, 1024} & {body.get("max_tokens"), body.get("max_completion_tokens")}:
                 if server.is_busy(body):
                     return self._send(503, {}, b"busy")
                 with server.lock:
@@ -147,6 +151,7 @@ def _reply(text: str, body: Body, server: FakeServer) -> Body:
     choice: Body = {"index": 0, "finish_reason": "stop"}
     output = {"role": "assistant", "content": text} if chat else {"text": text}
     output |= server.message
+    choice["finish_reason"] = output.pop("finish_reason", "stop")
     choice |= {"message": output} if chat else output
     usage = {"completion_tokens": 3, "prompt_tokens": server.reads(body)}
     return {"choices": [choice], "usage": usage, **server.names(body)}

@@ -67,10 +67,11 @@ class Request:
     ) -> Answer:
         """Return the record of what was generated; an error if it does not answer the row.
 
-        `known` are more fields of `Answer`; the prompt's tokens are those of `ids` if not given. By
-        up to `slack` tokens a server's count of the prompt may differ.
+        `known` are more fields of `Answer`; the engine read the prompt as it was rendered if they
+        do not say otherwise. By up to `slack` tokens a server's count of the prompt may differ.
         """
-        known = {"prompt_tokens": len(self.ids), **known, "answer_tokens": answer_tokens}
+        read = {"prompt_tokens": len(self.ids), "counted": "engine"}
+        known = {**read, **known, "answer_tokens": answer_tokens}
         known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
         # A server or a function may return anything.
         misreported = {
@@ -119,9 +120,9 @@ class Engine:
     sampling: dict[str, Any]  # what requests set beyond the rows' own `max_new_tokens`
     window: int | None  # tokens that a prompt with its answer may take, if that is known
     renders_prompts: bool = False  # whether it applies the chat template itself
-    #: For a server only: adds what requests reveal to `info` and `sampling`. It is called
-    #: once, when the shard is locked, and before they are recorded.
-    open: Callable[[], None] | None = None
+    #: For a server only: returns the engine as requests reveal it, with other `info` and
+    #: `sampling`. It is called once, when the shard is locked, and before they are recorded.
+    open: "Callable[[], Engine] | None" = None
 
 
 class NotInstalled(UsageError):

@@ -3,36 +3,41 @@
 A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
 Where the server renders the prompt itself (`api=chat`), its template gets the protocol's variables,
 and one short prompt checks that it uses them. A row that still fails when the patience is used up
-is unanswered. When one row after the other fails the run ends, and the next run sends the rest.
+is unanswered. The first rows go alone, so that a fault costs one long prompt, not sixteen. When one
+row after the other fails the run ends, and the next run sends the rest.
 """
 
 import os
-import weakref
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain, count
+from functools import partial
+from itertools import chain
 from queue import Queue
-from random import uniform
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx2
 from pydantic import PositiveInt
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import retry_after
 from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
+from ruler_eval.engines.dialect import (
+    LIMITS,
+    OF_SERVER,
+    STREAM,
+    Dialect,
+    named,
+    negotiate,
+    read_reply,
+)
 from ruler_eval.engines.interface import Engine, Request, read_options
-from ruler_eval.eval_config import NEUTRAL, EvalConfig
+from ruler_eval.engines.transport import RequestError, Transport
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 
 
@@ -41,32 +46,20 @@ class Api(NamedTuple):
 
     path: str
     protocols: tuple[str, ...]  # servers put a BOS before text, and render chat themselves
+    probe: int  # tokens of the short answer that shows which fields a server refuses
     slack: int = 0  # tokens by which a prompt that the server renders may differ, at least
 
 
+#: Where a model may think before it answers, the short answer has room for that.
 APIS = {
-    "completions": Api("completions", ("completion", "base", "chat", "thinking")),
-    "text": Api("completions", ("base",), slack=2),
-    "chat": Api("chat/completions", ("chat", "thinking"), slack=64),
+    "completions": Api("completions", ("completion", "base", "chat", "thinking"), 16),
+    "text": Api("completions", ("base",), 16, slack=2),
+    "chat": Api("chat/completions", ("chat", "thinking"), 1024, slack=64),
 }
-#: Fields that servers may refuse; they are then left out. A temperature goes last.
-OPTIONAL = ("seed", "skip_special_tokens", "chat_template_kwargs", *reversed(NEUTRAL))
-#: Neutral sampling by names that only one server has, by the owner that it gives its models.
-OF_SERVER: Mapping[str, Mapping[str, Any]] = {
-    "llamacpp": {
-        "repeat_penalty": 1.0, "typical_p": 1.0, "xtc_probability": 0.0, "dry_multiplier": 0.0,
-        "mirostat": 0,
-    },
-}  # fmt: skip
-#: Tokens of the short answer that shows which fields a server refuses.
-PROBE_TOKENS = 16
-#: HTTP statuses after which a retry may succeed, and those after which no request will.
-TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-REFUSED = (401, 403, 404)
 #: Seconds that a server may take to be there when a run starts.
 START = 5.0
-#: Seconds of the longest pause before another try.
-PAUSE = 60.0
+#: Rows that may fail, one after the other, while none is answered.
+FIRST = 3
 
 
 @dataclass(frozen=True)
@@ -80,23 +73,11 @@ class OpenAiOptions:
     patience: float = 300.0  # seconds that a row is tried for, and that a first prompt may take
     timeout: float = 1800.0  # seconds that one try may take
     tolerance: float = 0.0  # share of a prompt by which counts may differ; see `Api.slack`
+    stream: bool = False  # for proxies that close a connection on which nothing comes
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
     reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
+    headers: Mapping[str, str] = field(default_factory=dict)  # `$NAME` is of the environment
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields; null leaves one out
-
-
-@dataclass(eq=False)
-class RequestError(Exception):
-    """A request that failed; the reason holds neither address nor key."""
-
-    reason: str
-    status: int | None = None
-    reply: str = ""
-    temporary: bool = False
-    pause: float = 0.0  # seconds that the server asks to wait
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 def prepare(
@@ -109,272 +90,238 @@ def prepare(
     if config.protocol not in protocols:
         option, use = f"--option api={options.api}", " or ".join(protocols)
         raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
-    client = Client(config, model.source, tokenizer, options)
-    window = client.card.get("max_model_len")
+    name = _public_address(config.base_url)
+    key = os.environ.get("OPENAI_API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers |= {header: os.path.expandvars(value) for header, value in options.headers.items()}
+    transport = Transport(config.base_url or "", headers, options.timeout, options.concurrency)
+    card = _card(transport, name, model.source, min(START, options.patience))
+    client = Client(config, model.source, tokenizer, options, transport, name)
+    window = card.get("max_model_len")
     window = window if isinstance(window, int) else None
-    renders = options.api == "chat"
-    return Engine(client.generate, client.info, client.fields, window, renders, client.open)
+    return client.engine(client.first_dialect(str(card.get("owned_by"))), window)
 
 
+def _public_address(url: str | None) -> str:
+    """Return an address without what may be secret."""
+    if not url:
+        msg = "--base-url is missing: the address of the server, e.g. http://127.0.0.1:8000/v1"
+        raise UsageError(msg)
+    parts = urlsplit(url)
+    name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        near = f"; did you mean http://{url}" if parts.scheme in ("localhost", "") else ""
+        reason = f"not an address, e.g. http://127.0.0.1:8000/v1{near}"
+        raise UsageError(f"--base-url {quote(name)}", reason)  # noqa: EM102
+    return name
+
+
+def _card(transport: Transport, server: str, model: str, patience: float) -> Mapping[str, Any]:
+    """Return what the server says of the model; {} if it does not know it."""
+    try:
+        reply = transport.request("GET", "models", patience=patience, limit=patience)
+    except RequestError as error:
+        if error.status is None:
+            raise RulerError(server, f"{error}; start the server, or correct it") from error
+        return {}
+    data = reply.get("data")
+    cards = (card for card in (data if isinstance(data, list) else ()) if isinstance(card, dict))
+    return next((card for card in cards if card.get("id") == model), {})
+
+
+@dataclass(frozen=True)
 class Client:
     """Sends requests, each in a thread."""
 
-    def __init__(
-        self, config: EvalConfig, model: str, tokenizer: PromptTokenizer, options: OpenAiOptions
-    ) -> None:
-        if not config.base_url:
-            msg = "--base-url is missing: the address of the server, e.g. http://127.0.0.1:8000/v1"
-            raise UsageError(msg)
-        parts = urlsplit(config.base_url)
-        self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            option = f"--base-url {quote(self.name)}"
-            raise UsageError(option, "not an address, e.g. http://127.0.0.1:8000/v1")
-        self.config, self.model, self.options = config, model, options
-        self.tokenizer, self.api = tokenizer, APIS[options.api]
-        key = os.environ.get("OPENAI_API_KEY")
-        self._http = httpx2.Client(
-            base_url=f"{config.base_url.rstrip('/')}/",
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-            timeout=httpx2.Timeout(options.timeout, connect=10.0, pool=None),
-            # An abandoned one is not closed at once, and must not keep others waiting.
-            limits=httpx2.Limits(max_keepalive_connections=options.concurrency),
+    config: EvalConfig
+    model: str
+    tokenizer: PromptTokenizer
+    options: OpenAiOptions
+    transport: Transport
+    name: str  # of the server
+
+    @property
+    def api(self) -> Api:
+        """How prompts are sent."""
+        return APIS[self.options.api]
+
+    @property
+    def given(self) -> set[str]:
+        """Fields that the user asked for, which are never left out."""
+        effort = {"reasoning_effort"} if self.options.reasoning_effort else set()
+        sampled = {"temperature"} if self.config.temperature else set()
+        top_p = set() if self.config.top_p is None else {"top_p"}
+        return {*self.options.body, *effort, *sampled, *top_p}
+
+    def first_dialect(self, owner: str) -> Dialect:
+        """Return all fields that a server could take; `owner` is that of its model."""
+        fields: dict[str, Any] = {**OF_SERVER.get(owner, {}), **self.config.sampling}
+        fields["skip_special_tokens"] = False  # some models mark reasoning by special tokens
+        fields["reasoning_effort"] = self.options.reasoning_effort
+        if self.options.api == "chat":
+            fields["chat_template_kwargs"] = dict(self.config.prompts.protocol.variables or {})
+        fields |= (STREAM if self.options.stream else {}) | dict(self.options.body)
+        limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
+        return Dialect(_without_null(fields), limit)
+
+    def engine(
+        self, dialect: Dialect, window: int | None, more: Mapping[str, Any] | None = None
+    ) -> Engine:
+        """Return the engine that speaks a dialect; `more` is what else a run records."""
+        info = {"api": self.options.api, "body": self.options.body, **(more or {})}
+        info |= {"limit": dialect.limit} if dialect.limit != "max_tokens" else {}
+        info |= {"refused": sorted(dialect.refused)} if dialect.refused else {}
+        sampling = {name: value for name, value in dialect.fields.items() if name not in STREAM}
+        return Engine(
+            partial(self.generate, dialect),
+            info,
+            sampling,
+            window,
+            renders_prompts=self.options.api == "chat",
+            open=partial(self.open, dialect, window),
         )
-        weakref.finalize(self, self._http.close)
-        more: dict[str, Any] = {"reasoning_effort": options.reasoning_effort}
-        more["skip_special_tokens"] = False  # some models mark reasoning by special tokens
-        if options.api == "chat":
-            more["chat_template_kwargs"] = dict(config.prompts.protocol.variables or {})
-        #: Of each request, besides its model, prompt and limit.
-        self.fields = _without_null({**config.sampling, **more, **options.body})
-        renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
-        #: What a run records of the server and of its requests.
-        self.info: dict[str, Any] = {"api": options.api, "body": options.body, **renamed}
-        self._warn_once = cache(warn)  # of anything once
-        self.card: Mapping[str, Any] = {}
-        try:
-            reply = self._request("GET", "models", patience=min(START, options.patience))
-            data = reply.get("data")
-            cards = map(_object, data if isinstance(data, list) else ())
-            self.card = next((one for one in cards if one.get("id") == model), {})
-        except RequestError as error:
-            if error.status is None:
-                raise RulerError(self.name, f"{error}; start the server, or correct it") from error
-        own = OF_SERVER.get(str(self.card.get("owned_by")), {})
-        self.fields = _without_null({**own, **self.fields, **options.body})
 
-    def open(self) -> None:
-        """Send one short prompt: what the server refuses is left out, what it ignores recorded."""
-        row = Row(0, "", "", "Once upon a time", "", ("",), PROBE_TOKENS, 0, ())
-        ids = self.config.prompts.ids(self.tokenizer, row)
-        dropped: dict[str, Any] = {}
-        while isinstance(reply := self._probe(row, ids), RequestError):
-            names = [name for name in OPTIONAL if name in self.fields and name in reply.reply]
-            dropped |= {name: self.fields.pop(name) for name in names}
-            if not names:  # it refuses something else
-                self.fields.update(dropped)
-                return
-        for name, value in dropped.items():  # a reply may name fields that it does not refuse
-            self.fields[name] = value
-            again = self._probe(row, ids)
-            if isinstance(again, RequestError):
-                del self.fields[name]
-                self._warn_once(f"{self.name}: refuses {name}; it is left out")
-            else:
-                reply = again
-        if refused := sorted(dropped.keys() - self.fields.keys()):
-            self.info["refused"] = refused
-        if "chat_template_kwargs" not in self.fields:
-            return
-        variables = self.config.prompts.protocol.variables or {}
-        other = {name: not value for name, value in variables.items()}
-        unset = len(self.tokenizer.prompt_ids(row.question, "", other))
-        if unset != len(ids) and _object(reply.get("usage")).get("prompt_tokens") == unset:
-            self.info["ignored"] = "chat_template_kwargs"
-            values = ", ".join(f"{name}={value}" for name, value in variables.items())
-            warning = f"ignores chat_template_kwargs ({values}); its template decides"
-            self._warn_once(f"{self.name}: {warning}")
-
-    def _probe(self, row: Row, ids: list[int]) -> Mapping[str, Any] | RequestError:
-        """Return the reply to a short prompt, or why it was refused.
+    def open(self, dialect: Dialect, window: int | None) -> Engine:
+        """Send a short prompt: what the server refuses is left out, what it ignores recorded.
 
         Raises:
             RulerError: there is no reply within the patience, or the server refuses any request or
                 is busy.
         """
-        body = self._body(Request("", row, ids, PROBE_TOKENS))
-        body |= {"temperature": 0.0} if "temperature" in self.fields else {}
-        try:
-            return self._request("POST", self.api.path, body, patience=self.options.patience)
-        except RequestError as error:
-            if error.status is None:
-                reason = f"{error}, to a prompt of {len(ids)} tokens"
-                remedy = "start it again, or wait longer (--option patience)"
-                raise RulerError(self.name, f"{reason}; {remedy}") from error
-            is_busy = error.temporary and not any(name in error.reply for name in OPTIONAL)
-            if is_busy or error.status in REFUSED:
-                raise RulerError(self.name, error) from error
-            return error
+        question = "Reply with the word OK." if self.options.api == "chat" else "Once upon a time"
+        row = Row(0, "", "", question, "", ("",), self.api.probe, 0, ())
+        request = Request("", row, self.config.prompts.ids(self.tokenizer, row), self.api.probe)
+        names = (*dialect.fields, *LIMITS, "stream")
 
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
+        def probe(dialect: Dialect) -> Mapping[str, Any] | RequestError:
+            body = self.body(dialect, request)
+            try:
+                return self.transport.request(
+                    "POST", self.api.path, body, patience=self.options.patience,
+                    limit=self.options.patience, refuses=lambda error: bool(named(error, names)),
+                )  # fmt: skip
+            except RequestError as error:
+                is_refusal = error.status is not None and not error.is_final
+                if is_refusal and (named(error, names) or error.is_spent):
+                    return error
+                raise
+
+        try:
+            dialect, reply = negotiate(probe, dialect, self.given, self.name)
+        except RequestError as error:
+            raise RulerError(self.name, self._advice(error, len(request.ids))) from error
+        return self.engine(dialect, window, self._ignored(dialect, reply, row, len(request.ids)))
+
+    def _advice(self, error: RequestError, tokens: int) -> str:
+        """Return why a server took no request, and what to do."""
+        if error.status is None:
+            remedy = "start it again, or wait longer (--option patience)"
+            return f"{error}, to a prompt of {tokens} tokens; {remedy}"
+        if self.options.api == "completions" and error.status in (400, 404, 405, 422):
+            return f"{error}; if it takes no token ids, --option api=chat or api=text"
+        return str(error)
+
+    def _ignored(
+        self, dialect: Dialect, reply: Mapping[str, Any], row: Row, tokens: int
+    ) -> dict[str, Any]:
+        """Return whether the server's template ignored the protocol's variables."""
+        variables = self.config.prompts.protocol.variables or {}
+        if "chat_template_kwargs" not in dialect.fields:
+            return {}
+        contrary = {name: not value for name, value in variables.items()}
+        unset = len(self.tokenizer.prompt_ids(row.question, "", contrary))
+        usage = reply.get("usage")
+        if unset == tokens or not isinstance(usage, dict) or usage.get("prompt_tokens") != unset:
+            return {}
+        values = ", ".join(f"{name}={value}" for name, value in variables.items())
+        warn(f"{self.name}: ignores chat_template_kwargs ({values}); its template decides")
+        return {"ignored": "chat_template_kwargs"}
+
+    def generate(self, dialect: Dialect, requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Yield the answer to each row, as they arrive.
 
         Raises:
-            RulerError: one row after the other failed.
+            RulerError: one row after the other failed, or no request will succeed.
         """
-        answers: Queue[Answer] = Queue()
-        stop, most, waiting, failures = Event(), self.options.concurrency, 0, 0
+        answers: Queue[tuple[Answer, bool]] = Queue()
+        stop, waiting, failures, most = Event(), 0, 0, 1
+        models = list[str]()
         try:
             for request in chain(filter(None, requests), [None]):
                 if request is not None:
-                    Thread(
-                        target=self._request_row, args=(request, answers, stop), daemon=True
-                    ).start()
+                    arguments = dialect, request, answers, stop
+                    Thread(target=self._request_row, args=arguments, daemon=True).start()
                     waiting += 1
-                while waiting and (request is None or waiting == most or not answers.empty()):
-                    answer = answers.get()
+                while waiting and (request is None or waiting >= most or not answers.empty()):
+                    answer, is_final = answers.get()
                     waiting -= 1
                     failures = 0 if answer.error is None else failures + 1
+                    most = self.options.concurrency if answer.error is None else most
+                    if answer.model not in (None, *models):
+                        models.append(str(answer.model))
+                        self._tell_other(models)
                     yield answer
-                    if failures == 2 * most:
+                    limit = FIRST if most < self.options.concurrency else 2 * most
+                    if failures == limit or is_final:
                         reason = f"{failures} rows failed, one after the other: {answer.error}"
                         raise RulerError(self.name, f"{reason}; run the same command again")
         finally:
             stop.set()
 
-    def _request_row(self, request: Request, answers: "Queue[Answer]", stop: Event) -> None:
-        try:
-            start = monotonic()
-            reply = self._request("POST", self.api.path, self._body(request), stop)
-            answers.put(self._read_reply(request, reply, monotonic() - start))
-        except Exception as error:  # every row needs a prediction, whatever the server sends
-            answers.put(request.failed(str(error)[:1000]))
+    def _tell_other(self, models: list[str]) -> None:
+        """Say once that another model answers now, and what can be done."""
+        if len(models) == 2:
+            remedy = "stop, and name one version with --model (an alias moves to newer ones)"
+            warn(
+                f"{self.name}: answers came from {quote(models[0])}, and now from "
+                f"{quote(models[1])}: a run is of one model, all others' rows are unanswered; "
+                f"{remedy}"
+            )
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
-        body: dict[str, Any] = {"model": self.model, limit: request.max_tokens}
-        if "seed" in self.fields:
+    def _request_row(
+        self,
+        dialect: Dialect,
+        request: Request,
+        answers: "Queue[tuple[Answer, bool]]",
+        stop: Event,
+    ) -> None:
+        start = monotonic()
+        try:
+            reply = self.transport.request(
+                "POST", self.api.path, self.body(dialect, request), stop=stop,
+                patience=self.options.patience, tokens=len(request.ids),
+            )  # fmt: skip
+            record = read_reply(reply, is_chat=self.options.api == "chat")
+            answers.put((self._answer(request, record, monotonic() - start), False))
+        except Exception as error:  # every row needs a prediction, whatever the server sends
+            if isinstance(error, RequestError) and error.is_spent:
+                spent = {"prompt_tokens": None, "counted": "nobody"}
+                spent |= {"reasoning_tokens": request.max_tokens, "text": "", "finish": "length"}
+                answers.put((self._answer(request, spent, monotonic() - start), False))
+                return
+            is_final = isinstance(error, RequestError) and error.is_final
+            answers.put((request.failed(str(error)[:1000]), is_final))
+
+    def body(self, dialect: Dialect, request: Request) -> dict[str, Any]:
+        """Return a request as the server gets it."""
+        body: dict[str, Any] = {"model": self.model, dialect.limit: request.max_tokens}
+        if "seed" in dialect.fields:
             body["seed"] = request.seed
         content, prefix = self.config.prompts.parts(request.row)
         if self.options.api == "chat":
             body["messages"] = [{"role": "user", "content": content}]
         else:
             body["prompt"] = content + prefix if self.options.api == "text" else request.ids
-        return _without_null({**self.fields, **body, **self.options.body})
+        return _without_null({**dialect.fields, **body, **self.options.body})
 
-    def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Answer:
-        text, finish, reasoning = _choice(reply, self.options.api)
-        usage = _object(reply.get("usage"))
-        read = usage.get("prompt_tokens")
-        if read is None:
-            self._warn_once(f"{self.name}: does not report how many tokens of a prompt it read")
-        cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-        if not (type(cached) is type(read) is int and 0 <= cached <= read):
-            cached = None
+    def _answer(self, request: Request, record: Mapping[str, Any], seconds: float) -> Answer:
         share = int(self.options.tolerance * len(request.ids))
-        return request.answered(
-            text,
-            finish,
-            usage.get("completion_tokens"),
-            seconds,
-            slack=max(self.api.slack, share) if self.api.slack else 0,
-            prompt_tokens=read,
-            cached_tokens=cached,
-            reasoning=reasoning,
-            model=_text(reply.get("model")),
-            system_fingerprint=_text(reply.get("system_fingerprint")),
-        )
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        stop: Event | None = None,
-        patience: float | None = None,
-    ) -> Mapping[str, Any]:
-        """Return the reply to a request, with retries until `stop` is set or patience runs out."""
-        limit = self.options.timeout if patience is None else patience
-        stop, patience = stop or Event(), patience or self.options.patience
-        end = monotonic() + patience
-        for tries in count():
-            try:
-                return self._send(method, path, body, limit)
-            except RequestError as error:
-                pause = max(error.pause, uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10))))
-                if error.temporary and error.pause >= patience:
-                    waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
-                    error.reason += f"; {waits} (--option patience)"
-                if not error.temporary or monotonic() + pause > end or stop.wait(pause):
-                    raise
-        raise AssertionError
-
-    def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, limit: float
-    ) -> Mapping[str, Any]:
-        """Return the reply of one try, which takes at most `limit` seconds.
-
-        The client's own limits are from one byte to the next.
-        """
-        trial: Future[httpx2.Response] = Future()
-
-        def send() -> None:
-            try:
-                trial.set_result(self._http.request(method, path, json=body))
-            except Exception as error:  # raised again by the thread that waits
-                trial.set_exception(error)
-
-        Thread(target=send, daemon=True).start()
-        try:
-            reply = trial.result(limit)
-        except (httpx2.HTTPError, TimeoutError) as error:
-            is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
-            what = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
-            reason = f"the server does not answer {what}"
-            raise RequestError(reason, temporary=True) from error
-        beginning = quote(" ".join(reply.text[:400].split()), 120)
-        if (status := reply.status_code) != 200:
-            reason, pause = f"status {status}: {beginning}", retry_after(reply.headers) or 0.0
-            raise RequestError(reason, status, reply.text, status in TEMPORARY, pause)
-        content = None
-        with suppress(ValueError, RecursionError):
-            content = reply.json()
-        if not isinstance(content, dict):
-            reason = f"the reply is not an object of JSON: {beginning}"
-            raise RequestError(reason, 200, temporary=True)
-        if content.get("error"):
-            inside = content["error"]
-            message = inside.get("message", inside) if isinstance(inside, dict) else inside
-            reason = f"the server reports an error: {quote(str(message), 300)}"
-            raise RequestError(reason, 200, reply.text, temporary=True)
-        return content
+        slack = max(self.api.slack, share) if self.api.slack else 0
+        known = dict(record)
+        text, finish = known.pop("text"), known.pop("finish")
+        tokens = known.pop("answer_tokens", None)
+        return request.answered(text, finish, tokens, seconds, slack=slack, **known)
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None, str | None]:
-    """Return the text of a reply, its finish reason, and its reasoning if that came apart."""
-    try:
-        choice = reply["choices"][0]
-        message = choice["message"] if api == "chat" else choice
-        text = message["content" if api == "chat" else "text"]
-        names = ("reasoning", "reasoning_content")
-        reasoning = next(filter(None, (_text(message.get(name)) for name in names)), None)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
-        raise RequestError(reason) from error
-    if not isinstance(text, str | None):
-        reason = f"the answer is {type(text).__name__}, not text"
-        raise RequestError(reason)
-    # Cut off in its reasoning, a model gave an empty answer; without reasoning, null is no answer.
-    return "" if text is None and reasoning else text, choice.get("finish_reason"), reasoning

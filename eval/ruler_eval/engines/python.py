@@ -48,11 +48,13 @@ class Generation:
     """A generated text, and what is known of it; what is not known is None.
 
     Attributes:
-        text: generated, without the prompt.
+        text: generated, without the prompt. A plain text in place of a `Generation` has an unknown
+            finish reason.
         finish_reason: `stop` if the model ended the answer, `length` if it reached `max_tokens`;
             anything else leaves the row unanswered.
         tokens: number of generated tokens.
         reasoning: what the model thought; never scored.
+        prompt_tokens: number of tokens that the model read.
         calls: of a model, if the answer took several (agents, retrieval).
         total_tokens: read and generated in all calls.
     """
@@ -63,9 +65,10 @@ class Generation:
     reasoning: str | None = None
     calls: int | None = None
     total_tokens: int | None = None
+    prompt_tokens: int | None = None
 
 
-#: What a function may be. A plain text counts as finished by `stop`.
+#: What a function may be.
 Function = Callable[..., str | Generation | Iterable[str | Generation]]
 
 
@@ -147,10 +150,11 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
         return
     seconds = time.monotonic() - start
     for request, result in zip(batch, results, strict=True):
-        one = Generation(result) if isinstance(result, str) else result
+        one = Generation(result, "unknown") if isinstance(result, str) else result
         if isinstance(one, Generation) and isinstance(one.text, str):
-            names = ("reasoning", "calls", "total_tokens")
+            names = ("reasoning", "calls", "total_tokens", "prompt_tokens")
             more = {name: plain(getattr(one, name)) for name in names}
+            more["counted"] = "nobody" if one.prompt_tokens is None else "engine"
             yield request.answered(one.text, one.finish_reason, plain(one.tokens), seconds, **more)
         else:
             kind = type(getattr(one, "text", one)).__name__
