@@ -184,7 +184,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         summary.left = summary.rows - summary.answered - summary.failed
     figures, speed = tuple(configs.values()), run.rows_per_second()
     decision = decision_of(run.path) if speed is None else None
-    start = next(reversed([*run.starts()]), {})
+    start: dict[str, Any] = next(reversed([*run.starts()]), {})
     prices = Prices.read(start.get("arguments") or {})
     return Run(
         run.path,

@@ -230,7 +230,7 @@ def test_quota_is_not_rate_and_ends_the_run_at_once(server: FakeServer, ask: Ask
 def test_a_rate_limit_is_waited_for_as_it_asks(
     server: FakeServer, ask: Ask, code: int, headers: dict[str, str]
 ) -> None:
-    server.fault = lambda n, b: well(n, b) if n % 3 else status(code, **headers)
+    server.fault = lambda n, b: well(n, b) if n % 3 else status(code, b"no", **headers)
     succeeded(ask())
 
 

@@ -295,7 +295,7 @@ class Client:
             answers.put((self._answer(request, record, monotonic() - start), False))
         except Exception as error:  # every row needs a prediction, whatever the server sends
             if isinstance(error, RequestError) and error.is_spent:
-                spent = {"prompt_tokens": None, "counted": "nobody"}
+                spent: dict[str, Any] = {"prompt_tokens": None, "counted": "nobody"}
                 spent |= {"reasoning_tokens": request.max_tokens, "text": "", "finish": "length"}
                 answers.put((self._answer(request, spent, monotonic() - start), False))
                 return

@@ -75,11 +75,8 @@ class Transport:
         """Keep up to `most` connections open; one try takes at most `timeout` seconds."""
         parts = urlsplit(url)
         path, query = parts.path.rstrip("/"), f"?{parts.query}" * bool(parts.query)
-        self._address, self._timeout, self._open_at = (
-            lambda name: f"{parts.scheme}://{parts.netloc}{path}/{name}{query}",
-            timeout,
-            0.0,
-        )
+        self._base, self._query = f"{parts.scheme}://{parts.netloc}{path}", query
+        self._timeout, self._open_at = timeout, 0.0
         self._http = httpx2.Client(
             headers={"Content-Type": "application/json", **headers},
             timeout=httpx2.Timeout(timeout, connect=10.0, pool=None),
@@ -133,11 +130,12 @@ class Transport:
         The client's own limits are from one byte to the next.
         """
         trial: Future[tuple[httpx2.Response, bytes]] = Future()
+        url = f"{self._base}/{path}{self._query}"
         content = None if body is None else to_json(body)
 
         def send() -> None:
             try:
-                with self._http.stream(method, self._address(path), content=content) as reply:
+                with self._http.stream(method, url, content=content) as reply:
                     data = bytearray()
                     for chunk in reply.iter_bytes():
                         data += chunk
