@@ -111,7 +111,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
             if (rule := server.rule(body)) is not None:
                 return self._send(*rule)
-            if {16, 1024} & {body.get("max_tokens"), body.get("max_completion_tokens")}:
+            if len(body["prompt"] if "prompt" in body else body["messages"][0]["content"]) < 50:
                 if server.is_busy(body):
                     return self._send(503, {}, b"busy")
                 with server.lock:

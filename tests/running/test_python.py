@@ -35,7 +35,9 @@ def test_a_function_answers_every_row_without_a_model(frozen: Path, tmp_path: Pa
     done = run(frozen, tmp_path, generate=gold)
     assert (done.complete, done.answered, done.rows) == (True, 40, 40)
     assert keys(tmp_path) == all_keys(frozen)
-    assert {line["finish"] for line in lines(tmp_path)} == {"stop"}
+    assert {(line["finish"], line["counted"]) for line in lines(tmp_path)} == {
+        ("unknown", "nobody")
+    }
     info = json.loads((tmp_path / "run.json").read_text())
     assert (info["engine"], info["model"]) == ("python", "python")
     assert info["engine_info"]["function"] == "tests.running.test_python:gold"
