@@ -2,11 +2,15 @@
 
 import json
 import os
+import runpy
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,9 +29,10 @@ from ruler_builders.upstream import (
 )
 from ruler_data.manifest import SourceInfo
 from ruler_data.tasks import TASKS
-from tests.commands import finish, spawn, started
+from tests.commands import call_in, finish, spawn, started
 from tests.conftest import Builds, Cli
 from tests.hub import Blob, Hub, Repo
+from tests.publishing import Publisher
 from tests.rows import counter
 from tests.running.tiny import make_tokenizer
 from tests.test_build_sources import squad
@@ -35,6 +40,11 @@ from tests.test_build_sources import squad
 Record = dict[str, object]
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 TOKENIZER = "mistral-v0.2"
+TOOLS = ["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blacklist"]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @cache
@@ -85,6 +95,11 @@ def as_self_long(row: UpstreamRow) -> Record:
             "predictions": {"a/b": "c"}}  # fmt: skip
 
 
+def as_ruler_full(row: UpstreamRow) -> Record:
+    extra = {"ruler_task": "niah_single_1", "ground_truth": {"answers": row.outputs}}
+    return {"prompt": row.input, "category": "ruler/niah_single_1_4096", "extra_info": extra}
+
+
 LAYOUTS: dict[str, tuple[Callable[[UpstreamRow], Record], str]] = {
     "upstream": (as_upstream, "4096/data/niah_single_1/validation.jsonl"),
     "lighteval": (as_upstream, "RULER-4096-X/data/niah_single_1-00000-of-00001.parquet"),
@@ -92,6 +107,7 @@ LAYOUTS: dict[str, tuple[Callable[[UpstreamRow], Record], str]] = {
     "NeMo-Skills": (as_nemo, "llama_4k/niah_single_1/test.jsonl"),
     "lm-eval": (as_harness, "samples_niah_single_1_2026-01-01T00-00-00.0.jsonl"),
     "self-long": (as_self_long, "niah_single_1_4k/validation-00000-of-00001.parquet"),
+    "ruler-full": (as_ruler_full, "plain/validation-00000-of-00001.parquet"),
 }
 
 
@@ -444,7 +460,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     assert cli("card", data).stdout == card
 
 
-@pytest.mark.parametrize("tool", ["kvpress", "lm-eval", "upstream", "jsonl"])
+@pytest.mark.parametrize("tool", TOOLS)
 def test_an_export_holds_every_config_with_its_limit(
     tool: str, sample_build: Path, tmp_path: Path
 ) -> None:
@@ -453,7 +469,7 @@ def test_an_export_holds_every_config_with_its_limit(
     manifest = ruler_data.load(sample_build).manifest
     assert list(about["configs"]) == list(manifest.configs)
     assert about["configs"]["vt_4096"]["max_new_tokens"] == 30
-    assert "ruler-eval score" in (out / "README.md").read_text()
+    assert ("ruler-eval score" in (out / "README.md").read_text()) == (tool != "blacklist")
     rows = ruler_data.load(sample_build, "vt_4096")
     prompts = [row.prompt for row in rows]
     if tool == "kvpress":
@@ -467,8 +483,83 @@ def test_an_export_holds_every_config_with_its_limit(
         assert [one["input" if tool == "upstream" else "prompt"] for one in found] == prompts
     elif tool == "lm-eval":
         assert len(list(out.glob("*.yaml"))) == 13 + 1
+        assert "max_length=4097 " in (out / "README.md").read_text()
+    elif tool == "self-long":
+        found = pq.read_table(out / "vt_4k" / "validation-00000-of-00001.parquet").to_pylist()
+        assert [one["input"] for one in found] == prompts
+        assert found[0]["answers"] == list(rows[0].outputs)
+    elif tool == "nemo":
+        found = lines(out / "mistral_4096" / "vt" / "test.jsonl")
+        asked = [f"{one['question']} {one['generation']}" for one in found]
+        assert asked == [prompt.rstrip() for prompt in prompts]
+        setup = runpy.run_path(str(out / "mistral_4096" / "__init__.py"))
+        assert setup["IS_BENCHMARK_GROUP"] and "ruler.mistral_4096.vt" in setup["BENCHMARKS"]
+        task = runpy.run_path(str(out / "mistral_4096" / "qa_1" / "__init__.py"))
+        assert "match_type=part ++inference.tokens_to_generate=32 " in task["GENERATION_ARGS"]
+        gym = lines(out / "mistral_4096.jsonl")
+        assert len(gym) == 13 * 6 and {one["subset"] for one in gym} == {*TASKS}
     for module in out.glob("*.py"):
         compile(module.read_text(encoding="utf-8"), module, "exec")
+
+
+@pytest.mark.parametrize("tool", ["kvpress", "self-long"])
+def test_an_export_is_loaded_by_the_names_that_others_use(
+    tool: str, sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ruler_builders.export(sample_build, tool=tool, tasks="vt,fwe", out=tmp_path / "out")  # type: ignore[arg-type]
+    datasets = pytest.importorskip("datasets")
+    cache = str(tmp_path / "cache")
+    if tool == "kvpress":
+        named = datasets.load_dataset(str(out), "4096", cache_dir=cache)["test"]
+        placed = datasets.load_dataset(str(out), data_dir="4096", split="test", cache_dir=cache)
+        assert named["context"] == placed["context"] and len(named) == 12
+    else:
+        loaded = datasets.load_dataset(str(out), "vt_4k", split="validation", cache_dir=cache)
+        assert len(loaded) == 6 and loaded[0]["answers"]
+
+
+def test_a_blacklist_finds_questions_needles_and_answers_and_nothing_else(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    out = ruler_builders.export(sample_build, tool="blacklist", out=tmp_path / "out")
+    row = ruler_data.load(sample_build, "niah_single_1_4096")[0]
+    needle = row.context[row.evidence[0].start : row.evidence[0].end]
+    texts = {
+        "clean": "The grass is green. The sky is blue. The sun is yellow. Here we go.",
+        "question": f"a user asked:\n{row.question.upper()}",
+        "needle": needle.replace(" ", "\n"),
+        "answer": f"it was {row.outputs[0]}.",
+    }
+    for kind, text in texts.items():
+        (tmp_path / f"{kind}.txt").write_text(f"{text}\n")
+        command = [
+            sys.executable,
+            *map(str, (out / "check_blacklist.py", tmp_path / f"{kind}.txt")),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == (kind != "clean"), done.stderr
+        assert kind == "clean" or f"{kind} of niah_single_1" in done.stdout
+
+
+def test_an_export_of_a_folder_is_not_published_and_one_of_a_release_is(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
+) -> None:
+    assert publisher(builds(), repo, "1.0.0").code == 0
+    env = {**publisher.env(), "HF_HOME": str(tmp_path / "hf")}
+    for name, data in (("local", [builds()]), ("hub", [repo, "--revision", "v1.0.0"])):
+        asked = ("export", *data, "--for", "kvpress", "--out", tmp_path / name)
+        made = call_in(publisher.pool, "ruler-data", *asked, env=env)
+        assert made.returncode == 0, made.stderr
+    target = f"{repo}-kvpress"
+    publish = ("ruler-data", "publish")
+    local = call_in(publisher.pool, *publish, tmp_path / "local", "--repo", target, env=env)
+    assert local.returncode == 2 and "exported from a folder" in local.stderr
+    done = call_in(publisher.pool, *publish, tmp_path / "hub", "--repo", target, env=env)
+    assert done.returncode == 0, done.stderr
+    (tag,) = hub.repos[target].tags
+    assert tag in done.stdout
+    again = call_in(publisher.pool, *publish, tmp_path / "hub", "--repo", target, env=env)
+    assert again.returncode == 2 and "is published already" in again.stderr
 
 
 def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import BuiltManifest
     from ruler_builders.proof import Verdict
+    from ruler_builders.publish.exports import PublishedExport
     from ruler_builders.publish.release import ReleaseOutcome, Releases
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.fetch import Downloads
@@ -284,7 +285,7 @@ def card(
 
 @checked
 def publish(
-    folder: Annotated[Path | str, Argument(help="Folder of a build.")],
+    folder: Annotated[Path | str, Argument(help="Folder of a build, or of an export.")],
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
     version: Annotated[
         str, Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
@@ -307,8 +308,10 @@ def publish(
     allow_unproved: AllowUnproved = False,
     tokenizer: Tokenizer = None,
     workers: Workers = 1,
-) -> ReleaseOutcome:
+) -> ReleaseOutcome | PublishedExport:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
+
+    An export goes into a repo of its own; its rows are proved by the release that it was made from.
 
         ruler-data publish dist/llama3 --repo org/ruler --version 1.0.0 --dry-run
 
@@ -316,9 +319,14 @@ def publish(
         UsageError: it cannot be published with these options; nothing was written.
         RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
+    from ruler_builders.publish.exports import ABOUT, publish_export
     from ruler_builders.publish.release import prover, release
+    from ruler_data.manifest import FILENAME
     from ruler_data.terminal import tell
 
+    place = Path(folder)
+    if (place / ABOUT).is_file() and not (place / FILENAME).exists():
+        return publish_export(place, repo, version, private=private, dry_run=dry_run)
     (outcome,) = release(
         {repo: Path(folder)},
         prove=prover(tokenizer=tokenizer, workers=workers, allow_unproved=allow_unproved),
@@ -519,7 +527,7 @@ def export(
     data: Folder,
     *,
     tool: Annotated[
-        Literal["kvpress", "lm-eval", "upstream", "jsonl"],
+        Literal["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blacklist"],
         Option("--for", help="Tool that is to read it."),
     ],
     out: Annotated[Path | str, Option(help="New folder to write.")],

@@ -1,11 +1,15 @@
 """`ruler-data export`: a dataset as another tool reads it, with everything that the tool needs.
 
-    kvpress     4096/test-00000-of-00001.parquet, one file a length, column `answer`
+    kvpress     4096/test-00000-of-00001.parquet, a config for each length, column `answer`
+    nemo        llama3_4096/vt/test.jsonl and __init__.py (NeMo-Skills, Evaluator), and for Gym
+                llama3_4096.jsonl
+    self-long   vt_4k/validation-00000-of-00001.parquet, a config for each, column `answers`
+    blacklist   blacklist.txt: hashes of questions, needles and answers, for decontamination
     upstream    4096/data/vt/validation.jsonl, of an edition as its own script writes it
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
 
-`ruler.json` names the data, and for each config its limit, metric and digest. The last one reads
+`ruler.json` names the data, and for each config its limit, metric and digest. lm-eval reads
 the rows where they are: on the Hub at the commit of the revision, or in the folder of the build.
 """
 
@@ -14,12 +18,13 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from ruler_builders.exchange import check_blacklist
 from ruler_builders.exchange.layouts import new_folder
 from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import written_rows
@@ -79,17 +84,27 @@ def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> N
         "configs": configs,
     }
     if module:
-        shutil.copyfile(Path(__file__).parent / "tools" / module, folder / module)
+        shutil.copyfile(Path(__file__).parent / module, folder / Path(module).name)
     if write:
         write(source, about, folder)
     (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     where = f"{about['data']} at {about['revision']}" if release else "a local folder"
     longest = max(names, key=lambda name: parse_config(name)[1])
     of, length = parse_config(longest)
-    for word, value in (("CONFIG", longest), ("TASK", of), ("LENGTH", str(length))):
+    # lm-eval's API models cut a prompt that is longer than max_length - 1 - its answer.
+    words = {"CONFIG": longest, "TASK": of, "LENGTH": str(length), "MORE": str(length + 1)}
+    words |= {"SETUP": f"{manifest.tokenizer.name}_{length}", "SHORT": short_name(longest)}
+    for word, value in words.items():
         usage = usage.replace(word, value)
+    viewer = [
+        {"config_name": file.parent.name, "data_files": [{"split": split, "path": f"{at}/*"}]}
+        for file in sorted(folder.glob("*/*.parquet"))
+        for split, at in [(file.name.partition("-")[0], file.parent.name)]
+    ]
+    front = yaml.safe_dump({"configs": viewer}, sort_keys=False) if viewer else ""
     text = (
-        f"# RULER for {tool}\n\n{counted(len(names), 'config')} of {where}: "
+        (f"---\n{front}---\n\n" if front else "")
+        + f"# RULER for {tool}\n\n{counted(len(names), 'config')} of {where}: "
         f"edition {manifest.edition}, tokenizer {manifest.tokenizer.name}.\n"
         "`ruler.json` has their limits, metrics and digests. Decode greedily.\n\n"
         f"```sh\n{usage}\n```\n"
@@ -113,19 +128,131 @@ def _by_length(about: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
 
 
 def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> None:
-    """Write a file a length, as `load_dataset(repo, data_dir="4096", split="test")` reads it."""
+    """Write a file a length, which `load_dataset(repo, "4096")` and `data_dir="4096"` read."""
     text = ("config", "task", "context", "question", "answer_prefix")
     kinds = {**dict.fromkeys(text, pa.string()), "answer": pa.list_(pa.string())}
     schema = pa.schema({**kinds, "max_new_tokens": pa.int64(), "index": pa.int64()})
     for length, names in _by_length(about):
-        path = folder / str(length) / "test-00000-of-00001.parquet"
-        path.parent.mkdir()
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        records = (
+            {**row.to_record(), "config": name, "answer": row.outputs}
+            for name in names
+            for row in _rows(source, name)
+        )
+        _write_parquet(folder / str(length) / "test-00000-of-00001.parquet", schema, records)
+
+
+def _write_self_long(source: Source, about: Mapping[str, Any], folder: Path) -> None:
+    """Write a file for each config, as `load_dataset(repo, "vt_4k", split="validation")` reads."""
+    schema = pa.schema(
+        {
+            "index": pa.int64(),
+            "input": pa.string(),
+            "answers": pa.list_(pa.string()),
+            "length": pa.int64(),
+        }
+    )
+    for name in about["configs"]:
+        records = (
+            {"index": row.index, "input": row.prompt, "answers": row.outputs, "length": row.length}
+            for row in _rows(source, name)
+        )
+        file = folder / short_name(name) / "validation-00000-of-00001.parquet"
+        _write_parquet(file, schema, records)
+
+
+def short_name(config: str) -> str:
+    """Return a config's name with its length as self-long writes it.
+
+    >>> short_name("vt_4096"), short_name("vt_1048576"), short_name("vt_4000")
+    ('vt_4k', 'vt_1M', 'vt_4000')
+    """
+    task, length = parse_config(config)
+    for unit, size in (("M", 2**20), ("k", 2**10)):
+        if length % size == 0:
+            return f"{task}_{length // size}{unit}"
+    return config
+
+
+def _write_parquet(path: Path, schema: pa.Schema, records: Iterator[Mapping[str, Any]]) -> None:
+    path.parent.mkdir()
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while batch := list(islice(records, ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def _write_nemo(source: Source, about: Mapping[str, Any], folder: Path) -> None:
+    """Write a set-up for each length as `ns prepare_data ruler` does, and a file for NeMo Gym."""
+    for length, names in _by_length(about):
+        setup = f"{about['tokenizer']}_{length}"
+        benchmarks: dict[str, object] = {
+            f"ruler.{setup}.{parse_config(name)[0]}": {} for name in names
+        }
+        _write_module(
+            folder / setup,
+            IS_BENCHMARK_GROUP=True,
+            SCORE_MODULE="nemo_skills.dataset.ruler.ruler_score",
+            BENCHMARKS=benchmarks,
+        )
+        with _lines_at(folder / f"{setup}.jsonl") as gym:
             for name in names:
-                rows = _rows(source, name)
-                while some := [row.to_record() for row in islice(rows, ROWS_AT_ONCE)]:
-                    records = [{**one, "config": name, "answer": one["outputs"]} for one in some]
-                    writer.write_table(pa.Table.from_pylist(records, schema))
+                task, info = parse_config(name)[0], about["configs"][name]
+                _write_module(
+                    folder / setup / task,
+                    DATASET_GROUP="long-context",
+                    METRICS_TYPE="ruler",
+                    GENERATION_ARGS="++prompt_config=generic/default ++eval_type=ruler "
+                    f"++eval_config.match_type={info['metric']} "
+                    f"++inference.tokens_to_generate={info['max_new_tokens']} "
+                    "++start_assistant_response_key=generation ++inference.endpoint_type=text",
+                )
+                with _lines_at(folder / setup / task / "test.jsonl") as skills:
+                    for row in _rows(source, name):
+                        skills.write(json.dumps(_as_skills(row)) + "\n")
+                        gym.write(json.dumps(_as_gym(row)) + "\n")
+
+
+def _write_module(folder: Path, **values: object) -> None:
+    folder.mkdir()
+    text = "".join(f"{name} = {value!r}\n" for name, value in values.items())
+    (folder / "__init__.py").write_text(text, encoding="utf-8")
+
+
+def _lines_at(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+def _as_skills(row: Row) -> Mapping[str, Any]:
+    """Return a row for NeMo-Skills; it takes the space before the answer prefix away."""
+    return {
+        "index": row.index,
+        "question": row.context + row.question,
+        "expected_answer": row.outputs,
+        "length": row.length,
+        "generation": row.answer_prefix.strip(),
+    }
+
+
+def _as_gym(row: Row) -> Mapping[str, Any]:
+    """Return a row for NeMo Gym: a user message without the answer prefix."""
+    message = {"role": "user", "content": row.context + row.question}
+    request = {"input": [message], "max_output_tokens": row.max_new_tokens}
+    columns = {"outputs": row.outputs, "length": row.length, "subset": row.task}
+    return {"responses_create_params": request, **columns}
+
+
+def _write_blacklist(source: Source, about: Mapping[str, Any], folder: Path) -> None:
+    """Write the hashes of what is asked, of the text that answers it, and of the answers."""
+    entries = set[str]()
+    for name in about["configs"]:
+        for row in _rows(source, name):
+            needles = (row.context[span.start : span.end] for span in row.evidence)
+            texts = {"question": [row.question], "needle": needles, "answer": row.outputs}
+            for kind, parts in texts.items():
+                for part in parts:
+                    if entry := check_blacklist.entry(part, last=kind == "question"):
+                        entries.add(f"{entry} {kind} {row.task}")
+    text = "".join(f"{entry}\n" for entry in sorted(entries))
+    (folder / "blacklist.txt").write_text(text, encoding="utf-8")
 
 
 def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any]]]) -> Write:
@@ -136,7 +263,7 @@ def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any
             task, length = parse_config(name)
             place = folder / path.replace("TASK", task).replace("LENGTH", str(length))
             place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("w", encoding="utf-8", newline="\n") as file:
+            with _lines_at(place) as file:
                 file.writelines(json.dumps(one) + "\n" for one in records(source, name))
 
     return write
@@ -213,20 +340,41 @@ def _plain(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
 #: Tools that score the answers themselves.
-_SCORES = ("kvpress", "lm-eval")
+_SCORES = ("kvpress", "lm-eval", "nemo")
 #: For each tool: what writes its files, the module beside them, and how it is used (TASK and LENGTH
-#: of the longest CONFIG).
+#: of the longest CONFIG, with the words of `_write`).
 _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
     "kvpress": (
         _write_kvpress,
-        "ruler_kvpress.py",
+        "tools/ruler_kvpress.py",
         "cd kvpress/evaluation\npython EXPORT/ruler_kvpress.py --data_dir LENGTH --model MODEL "
         "--press_name knorm --compression_ratio 0.5" + _SCORE.format("results/RUN", "completion"),
     ),
+    "nemo": (
+        _write_nemo,
+        "",
+        "mkdir -p DATA_DIR/ruler && cp -r EXPORT/SETUP DATA_DIR/ruler/\nns eval --benchmarks="
+        "ruler.SETUP --data_dir=DATA_DIR --model=MODEL --output_dir=OUT --server_type=vllm "
+        "++inference.temperature=0.0\n# NeMo Evaluator: ns_ruler with ruler.data_dir and "
+        "ruler.setup=SETUP; NeMo Gym: EXPORT/SETUP.jsonl as benchmarks/ruler/data/ruler.jsonl"
+        + _SCORE.format("OUT", "PROTOCOL"),
+    ),
+    "self-long": (
+        _write_self_long,
+        "",
+        '# load_dataset("EXPORT", "SHORT", split="validation"): input, answers; no chat template'
+        + _SCORE.format("predictions.jsonl", "PROTOCOL"),
+    ),
+    "blacklist": (
+        _write_blacklist,
+        "check_blacklist.py",
+        "python EXPORT/check_blacklist.py corpus.txt more/*.jsonl  # 1: a question, needle or "
+        "answer of the release was found",
+    ),
     "lm-eval": (
         _write_lm_eval,
-        "ruler_metric.py",
-        "lm-eval run --model hf --model_args pretrained=MODEL,max_length=LENGTH --tasks "
+        "tools/ruler_metric.py",
+        "lm-eval run --model hf --model_args pretrained=MODEL,max_length=MORE --tasks "
         "ruler_LENGTH --include_path EXPORT --log_samples --output_path OUT"
         + _SCORE.format("OUT", "base"),
     ),

@@ -6,6 +6,7 @@ r"""The columns in which others keep RULER's rows, and how their prompts are par
     lighteval     as upstream                                            RULER-4096-X/vt-*.parquet
     NeMo-Skills   question, generation (the prefix), expected_answer     vt/test.jsonl
     lm-eval       doc: input, gen_prefix, outputs, max_length            samples_ruler_vt_*.jsonl
+    ruler-full    prompt (in ChatML), category, extra_info.ground_truth.answers        *.parquet
     RULER v2      question, expected_answer (NeMo-Skills, NeMo Gym, sgl-eval)    test.jsonl
 
 A prompt is read from its end: the last question tells the family and where the context ends, and
@@ -206,6 +207,8 @@ def _records(path: Path) -> Iterator[Any]:
 
 def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
     columns = set(record) if isinstance(record, Mapping) else set()
+    if {"prompt", "extra_info"} <= columns:
+        return LAYOUTS[5]
     known = (one for one in LAYOUTS if {*one.texts, one.outputs, one.prefix} - {""} <= columns)
     return next(known, None)
 
@@ -217,6 +220,8 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
     record = record["doc"] if isinstance(record.get("doc"), Mapping) else record
     if "responses_create_params" in record and "question" not in record:
         record = {**record, "question": record["responses_create_params"]["input"][-1]["content"]}
+    if {"prompt", "extra_info"} <= record.keys():
+        record = _of_ruler_full(record)
     layout = _layout(record)
     if layout is None:
         msg = f"no known layout: its columns are {', '.join(map(str, record))[:120] or 'none'}"
@@ -257,6 +262,15 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
     if row.has_prefix:
         return row
     return replace(row, answer_prefix=template_of(task, row.row(0)).prefix)
+
+
+def _of_ruler_full(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record of tonychenxyz/ruler-full in the columns of self-long, its config named."""
+    answers = record["extra_info"]["ground_truth"]["answers"]
+    if isinstance(answers, str) and answers.startswith("["):
+        answers = json.loads(answers)
+    config = str(record.get("category", "")).rpartition("/")[2]
+    return {"input": record["prompt"], "answers": answers, "config": config}
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

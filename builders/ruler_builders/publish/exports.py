@@ -1,0 +1,86 @@
+"""Publish an export: a release's rows in the files of another tool, in a repo of their own.
+
+The rows are proved by their release, which `ruler.json` names with its commit; so an export of a
+local folder is refused. One commit, then the tag, as for a release.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ruler_builders.publish.version_rules import Version
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub.repo import (
+    PushFile,
+    check_card,
+    ensure_repo,
+    head,
+    put_files,
+    put_tag,
+    tags,
+    tree,
+)
+from ruler_data.manifest import FILENAME
+from ruler_data.names import counted
+
+#: What an export says of its rows.
+ABOUT = "ruler.json"
+
+
+@dataclass(frozen=True)
+class PublishedExport:
+    """What was published, or would be; without a commit, nothing was written."""
+
+    repo: str
+    tag: str
+    data: str
+    files: tuple[str, ...]
+    commit: str | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        done = f"commit {self.commit}" if self.commit else "dry run, nothing sent"
+        return f"{self.repo} {self.tag}: {counted(len(self.files), 'file')} of {self.data}; {done}"
+
+
+def publish_export(
+    folder: Path, repo: str, version: str, *, private: bool, dry_run: bool
+) -> PublishedExport:
+    """Publish the folder of an export.
+
+    Raises:
+        UsageError: it was exported from a folder, or the version is published already.
+        RulerError: the Hub refuses, or cannot be reached.
+    """
+    about = json.loads((folder / ABOUT).read_bytes())
+    if about["revision"] is None:
+        reason = "exported from a folder, whose rows nobody else can check; publish the rows, then"
+        raise UsageError(folder, f"{reason} export from the release: --revision v1.0.0")
+    tag = Version.parse(version or about["data_version"]).tag
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = [_file(path, path.relative_to(folder).as_posix()) for path in paths]
+    names, data = tuple(file.path for file in files), f"{about['data']}@{about['revision']}"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    if dry_run:
+        return PublishedExport(repo, tag, data, names)
+    check_card(repo, card)
+    ensure_repo(repo, private=private)
+    info = head(repo)
+    if info and FILENAME in tree(repo, str(info.sha)):
+        raise RulerError(repo, "holds a release of rows; name another repo for the export")
+    if tag in tags(repo):
+        raise UsageError(repo, f"{tag} is published already; give another --version")
+    commit, _ = put_files(repo, files, f"Export of {data}")
+    put_tag(repo, tag, commit)
+    return PublishedExport(repo, tag, data, names, commit)
+
+
+def _file(path: Path, name: str) -> PushFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return PushFile(name, path.stat().st_size, digest, lambda: path)
