@@ -34,7 +34,8 @@ SUITE ?=
 LENGTHS ?=
 TASKS ?=
 ROWS ?=
-WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
+# 0: as many processes as there are cores, if there is work for them.
+WORKERS ?= 0
 SOURCES ?=
 RUNS ?=
 BUILD_FLAGS ?=
@@ -130,7 +131,7 @@ report: $(VENV)/.test ## Report on scored runs: RUNS, folders separated by space
 	$(BIN)/ruler-eval report $(RUNS) --out '$(if $(filter file,$(origin OUT)),report,$(OUT))'
 
 # Many tests wait for a process: one worker more than there are cores keeps them busy.
-PYTEST = $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n $$(($(if $(filter-out 0,$(WORKERS)),$(WORKERS),$(shell nproc 2>/dev/null || echo 1)) + 1)) --dist worksteal
 
 test: $(VENV)/.test ## Run the quick tests
 	$(PYTEST) -m 'not slow'

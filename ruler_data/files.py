@@ -1,6 +1,7 @@
 """Files: atomic writes, hashes, the user's cache, and downloads pinned by their hash."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
 
@@ -158,38 +160,33 @@ def offline() -> bool:
     return any(os.environ.get(name, "0") not in ("", "0") for name in switches)
 
 
-def download(
-    url: str,
-    sha256: str | None,
-    folder: Path,
-    *,
-    name: str | None = None,
-    unzip: list[str] | None = None,
-) -> Path:
+def download(url: str, sha256: str | None, folder: Path, *, name: str | None = None) -> Path:
     """Return a downloaded file; one in the folder with the right hash is not downloaded again.
 
-    A download that breaks off, or that the host answers with a temporary error, is tried again. A
-    host that cannot be connected to is not, so that a machine without network does not wait.
+    What was received before a break stays in a file `.part`: the next attempt, or the same command
+    again, asks for the rest. A host that cannot be connected to is not tried again, so that a
+    machine without network does not wait.
 
     Args:
         url: its address.
-        sha256: its hash; None only if the caller checks the unpacked files.
+        sha256: its hash; None only if the caller checks what is in it.
         folder: to keep it in.
         name: of the file there; None for the last part of the address.
-        unzip: members to unpack beside it.
 
     Raises:
         Unreachable: no answer, or downloads are off.
-        RulerError: the hash differs.
+        RulerError: the hash differs, or the file cannot be written.
     """
-    if offline():
-        raise Unreachable(url, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
-    import pooch
     import requests
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-    pooch.get_logger().setLevel("ERROR")
-    name = name or url.rsplit("/", 1)[-1]
+    path = folder / (name or url.rsplit("/", 1)[-1])
+    where = re.sub("//[^/@]*@", "//", url)  # without the password of a mirror
+    if path.is_file() and sha256 in (None, sha256_file(path)):
+        return path
+    if offline():
+        raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
+    partial = path.with_name(f"{path.name}.part")
     retrying = Retrying(
         retry=retry_if_exception(_is_temporary),
         wait=wait_exponential(),
@@ -197,22 +194,52 @@ def download(
         reraise=True,
     )
     try:
-        retrying(
-            pooch.retrieve,
-            url,
-            known_hash=f"sha256:{sha256}" if sha256 else None,
-            path=folder,
-            fname=name,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUT, progressbar=False),
-            processor=pooch.Unzip(members=unzip, extract_dir=".") if unzip else None,
-        )
-    except ValueError as error:  # raised by pooch if the hash differs
-        match = re.search("got ([0-9a-f]{64})", str(error))
-        what = f"refused: sha256 expected {sha256}, found {match[1] if match else error}"
-        raise RulerError(url, what) from error
-    except (requests.RequestException, OSError) as error:
-        raise Unreachable(url, f"cannot be downloaded ({type(error).__name__})") from error
-    return folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with partial.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
+            if path.is_file() and sha256 in (None, sha256_file(path)):
+                return path
+            retrying(_receive, url, file)
+            actual = sha256_file(partial)
+            if sha256 not in (None, actual):
+                file.truncate(0)
+                what = f"refused: sha256 expected {sha256}, found {actual}"
+                raise RulerError(where, what)
+            partial.replace(path)
+    except requests.RequestException as error:
+        raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        with suppress(OSError):
+            if not partial.stat().st_size:
+                partial.unlink()
+    return path
+
+
+def _receive(url: str, file: BinaryIO) -> None:
+    """Append to a file what it lacks."""
+    import requests
+
+    from ruler_data.terminal import transfer
+
+    done = file.seek(0, os.SEEK_END)
+    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as reply:
+        if reply.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of another file
+            file.truncate(0)
+            raise requests.exceptions.ChunkedEncodingError(url)
+        reply.raise_for_status()
+        if reply.status_code != HTTPStatus.PARTIAL_CONTENT:
+            file.truncate(0)
+            done = 0
+        total = done + int(reply.headers.get("Content-Length", 0))
+        with transfer(url.rsplit("/", 1)[-1], total) as advance:
+            advance(done)
+            for chunk in reply.iter_content(1 << 16):
+                file.write(chunk)
+                advance(len(chunk))
+    file.flush()
 
 
 def _is_temporary(error: BaseException) -> bool:

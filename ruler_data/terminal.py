@@ -388,6 +388,10 @@ def progress(
         yield advance
 
 
+#: Bytes of a download from which a bar is shown.
+LEAST_SHOWN = 1 << 20
+
+
 def track(items: Collection[T], about: str) -> Iterator[T]:
     """Yield items while a progress bar advances by one each; `about` says what is done."""
     with progress_bars() as bars:
@@ -396,6 +400,23 @@ def track(items: Collection[T], about: str) -> Iterator[T]:
             yield item
             raise_if_interrupted()
             bars.update(task, advance=1, items=f"{done}/{len(items)}")
+
+
+@contextmanager
+def transfer(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function that advances the progress bar of a download by bytes."""
+    if total < LEAST_SHOWN:
+        yield lambda _: None
+        return
+    with progress_bars() as bars:
+        task, size = bars.add_task(name[:24], total=total, items="", speed=""), total / 1e6
+
+        def advance(received: int) -> None:
+            raise_if_interrupted()
+            bars.update(task, advance=received)
+            bars.update(task, items=f"{bars.tasks[0].completed / 1e6:.1f}/{size:.1f} MB")
+
+        yield advance
 
 
 def _fail(program: str, message: str, code: int) -> int:

@@ -129,7 +129,6 @@ def environment(home: Path, endpoint: str) -> dict[str, str]:
         "HF_ENDPOINT": endpoint,
         "HF_HUB_DISABLE_XET": "1",
         "HF_TOKEN": "hf_write",
-        "RULER_SOURCES": str(SHARED / "sources"),
         "RULER_TOKENIZERS": str(SHARED / "tokenizers"),
         "LENGTHS": os.environ.get("STRANGER_LENGTHS", "4k"),
         "ROWS": "" if "STRANGER_LENGTHS" in os.environ else "20",

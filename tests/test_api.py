@@ -106,8 +106,8 @@ def test_help_shows_plain_types_and_every_option_of_a_command(
 
 
 def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
-    with pytest.raises(UsageError, match=r"^workers 0: give a whole number from 1 to 1,024$"):
-        ruler_builders.build(workers=0)
+    with pytest.raises(UsageError, match=r"^workers -1: give a whole number from 0 to 1,024$"):
+        ruler_builders.build(workers=-1)
     with pytest.raises(UsageError, match=r"^sources_kind 'reel': give one of auto, real, sample$"):
         ruler_builders.build(sources_kind="reel")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^lengths 4096: give a text or a list$"):

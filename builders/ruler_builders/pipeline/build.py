@@ -20,7 +20,7 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import build_in_worker, build_one
 from ruler_builders.pipeline.fit import need
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import BudgetError, RulerError, UsageError
@@ -130,8 +130,9 @@ def build_folder(
             progress(name, info.rows)
         seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
+        tokens = plan.suite.rows * sum(parse_config(name)[1] for name in missing)
         work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
-        results = run_jobs(work, longest_first, workers, progress, here)
+        results = run_jobs(work, longest_first, processes(workers, tokens), progress, here)
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)

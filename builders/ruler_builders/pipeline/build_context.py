@@ -66,6 +66,7 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         haystack=plan.haystack,
         samples=plan.samples,
         network=plan.network,
+        essays=plan.essays,
     )
     tokenizer = load_tokenizer(plan.tokenizer)
     if (times := tokenizer.render(TURN, "").count(TURN)) != 1:
@@ -83,7 +84,7 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         tokenizer,
         replace(tokenizer.info, template_reserve=reserve, extra_reserve=plan.reserve),
         TokenizedSources(plan.seed, library, tokenizer),
-        UpstreamSources(library.folder),
+        UpstreamSources(library.folder, network=plan.network),
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ruler_builders.sources.catalogue import EssaysName, essays_of
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file, try_writing, write_bytes, write_file
 from ruler_data.manifest import (
@@ -127,6 +128,13 @@ class BuildDir:
             if earlier is not None and earlier.is_private:
                 return earlier.seed
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
+
+    def choose_essays(self, essays: EssaysName | None) -> EssaysName:
+        """Return which essays a build takes: those of its folder, unless others are named."""
+        with suppress(RulerError):  # a damaged manifest: the build reports it
+            if essays is None and (earlier := self.manifest() or self.unfinished()):
+                return essays_of(earlier)
+        return essays or "nvidia"
 
     def clear(self) -> None:
         """Remove an earlier build, finished or not; what else is in the folder stays."""

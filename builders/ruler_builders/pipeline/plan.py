@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from ruler_builders.sources.catalogue import EssaysName
 from ruler_builders.sources.library import Kind
 from ruler_builders.sources.user_texts import find_user_texts
 from ruler_builders.upstream import edition_of, model_template
@@ -38,6 +39,7 @@ class BuildPlan:
         suite: narrowed to the tasks, lengths and rows to build.
         samples: sources that are taken from the sample, whatever `sources_kind` is.
         network: whether sources may be downloaded.
+        essays: which of the pinned essays.
     """
 
     tokenizer: str
@@ -54,6 +56,7 @@ class BuildPlan:
     counter: CounterName = "auto"
     samples: frozenset[str] = frozenset()
     network: bool = True
+    essays: EssaysName = "nvidia"
 
     @cached_property
     def configs(self) -> dict[str, tuple[Task, int]]:

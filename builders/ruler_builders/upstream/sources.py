@@ -13,9 +13,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS
+from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS, spec_of
 from ruler_builders.sources.essays import PUNKT, cut, punkt_folder
-from ruler_builders.sources.library import local_files
+from ruler_builders.sources.library import local_files, pinned_files
 from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
@@ -177,7 +177,7 @@ def upstream_info(name: str, sha256: str) -> SourceInfo:
     if name == "english_words":
         detail = "for lists that wonderwords is too short for"
         return ENGLISH.info(sha256, detail, pinned=sha256 == ENGLISH_SHA256)
-    spec = CATALOGUE[name]
+    spec = spec_of(name, sha256)
     return spec.info(sha256, "as upstream reads it", pinned=sha256 in spec.pinned)
 
 
@@ -189,10 +189,19 @@ class UpstreamSources:
             cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
         version: of wonderwords to make of the lists; empty for that of the lists.
+        network: whether what the folder lacks may be downloaded.
     """
 
-    def __init__(self, folder: Path | None, words: Path | None = None, version: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        words: Path | None = None,
+        version: str = "",
+        *,
+        network: bool = False,
+    ) -> None:
         self._folder, self._assets, self._version = folder, words, version
+        self._network = network
         #: The files that were read, by source; of several, by their folder among sources.
         self.used: dict[str, list[Path]] = {}
 
@@ -274,6 +283,7 @@ class UpstreamSources:
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
+        files = files or pinned_files(spec, network=self._network)
         if len(files) != 1 or files[0].suffix != ".json":
             where, file = f"source {name} ({spec.title})", spec.local[0]
             raise RulerError(where, f"upstream reads one file, {file}; give --sources DIR with it")
