@@ -144,7 +144,7 @@ def test_no_file_tells_of_a_path_a_user_or_a_machine(tmp_path: Path, shared: Pat
     )
     succeeded(done)
     files = {name: data for name, data in snapshot(home / "out").items() if data}
-    assert len(files) == 4 + 4  # LICENSES.md, README.md, eval.yaml, manifest.json
+    assert len(files) == 4 + 3  # LICENSES.md, README.md, manifest.json
     for name in [name for name in files if name.endswith(".parquet")]:
         table = pq.read_table(home / "out" / name)
         files[name] += repr((table.schema.metadata, table.to_pylist())).encode()

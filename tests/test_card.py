@@ -9,7 +9,6 @@ import yaml
 from ruler_builders.card import (
     Address,
     card_files,
-    eval_yaml,
     excerpt,
     front_matter,
 )
@@ -79,19 +78,6 @@ def test_parts_of_an_example_begin_with_a_sentence(builds: Builds) -> None:
         for part in parts:
             place = row.context.index(part)
             assert row.context[:place].rstrip()[-1] in ".!?'\")" and part[0].isupper(), part
-
-
-def test_a_benchmark_has_a_leaderboard_for_all_lengths_and_for_each(builds: Builds) -> None:
-    names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
-    plain = with_configs(manifest_of(builds()), names)
-    reserve = replace(plain, tokenizer=replace(plain.tokenizer, extra_reserve=16384))
-    for manifest, protocol in ((plain, "completion"), (reserve, "thinking")):
-        body = yaml.safe_load(eval_yaml(manifest))
-        assert set(body) == {"name", "description", "tasks"}
-        assert [task["id"] for task in body["tasks"]] == [
-            f"{name}_{protocol}_balanced" for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
-        ]
-        assert all(task["split"] == "test" for task in body["tasks"])
 
 
 def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None:

@@ -65,6 +65,12 @@ def test_a_later_version_reads_and_verifies_a_frozen_release(folder: Path, later
     assert f"pip install 'ruler-data=={folder.name}'" in report.notes[0]
 
 
+def test_a_folder_before_1_2_0_must_have_its_registration(tmp_path: Path, later: None) -> None:
+    folder = Path(shutil.copytree(FROZEN / "1.0.0", tmp_path / "copy"))
+    rewrite(folder, lambda kind, part: part.get("files", {}).pop("eval.yaml", None))
+    assert "does not name eval.yaml" in ruler_builders.verify(folder).findings[0]
+
+
 def optional(kind: type) -> Iterator[str]:
     """Return the fields that were added later: those with a default."""
     for one in dataclasses.fields(kind):

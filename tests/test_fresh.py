@@ -63,7 +63,7 @@ def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_p
 def test_the_seed_is_in_the_manifest_alone(asked: Asked, fresh: Path) -> None:
     seed = str(manifest_of(fresh).seed)
     assert seed in (fresh / "manifest.json").read_text(encoding="utf-8")
-    for name in ("README.md", "LICENSES.md", "eval.yaml"):
+    for name in ("README.md", "LICENSES.md"):
         assert seed not in (fresh / name).read_text(encoding="utf-8")
     other = one_line(run(*asked[:-1], "--out", fresh), 2)
     assert "seed a private one, now 42" in other and seed not in other

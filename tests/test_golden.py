@@ -70,4 +70,3 @@ def test_the_card_is_the_golden_one(sample_build: Path) -> None:
     files = card_files(still, sample_build.joinpath)
     compare("README.md", files["README.md"].decode())
     compare("LICENSES.md", files["LICENSES.md"].decode())
-    compare("eval.yaml", files["eval.yaml"].decode())

@@ -25,7 +25,7 @@ def test_a_release_holds_the_rows_that_were_verified(site: Site) -> None:
     assert site.held.tags == {"v1.0.0": done.commit}
     assert len(site.held.log()) == 2, "the Hub's own first commit, and one"
     held = site.contents("v1.0.0")
-    names = {"README.md", "LICENSES.md", "eval.yaml", "manifest.json"}
+    names = {"README.md", "LICENSES.md", "manifest.json"}
     assert set(held) == {path for path in held if path.endswith(".parquet")} | names
     built = BuildDir(folder).manifest()
     assert built
@@ -177,21 +177,6 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
     assert next(line.split()[1:4] for line in lines if line.startswith("  all")) == ["6", "->", "8"]
     more = site.publisher.command(site.builds("vt", length=2048), "--repo", site.repo, "--dry-run")
     assert "  2 configs unchanged" in more.stdout.splitlines()
-
-
-@pytest.mark.parametrize("status", [400, 403, 404, 409, 412, 413, 422])
-def test_a_release_without_the_file_that_the_hub_refuses(status: int, site: Site) -> None:
-    site.hub.requests.clear()
-    site.hub.fail("POST .*/commit/main", answers(status, said="eval.yaml: unknown framework"))
-    done = site.publish(site.builds(), "1.0.0")
-    said = f"because the Hub refuses it ({status}: eval.yaml: unknown framework)"
-    assert done.code == 0 and f"note: eval.yaml is left out, {said}" in done.said.splitlines()
-    assert sum("/commit/" in line for line in site.hub.requests) == 2
-    assert sum(line.startswith("PUT") for line in site.hub.requests) == 2, "no file is sent twice"
-    assert "eval.yaml" not in site.contents("v1.0.0")
-    again = site.publish(site.builds())
-    assert again.published == done.commit
-    assert site.publisher.verify(site.repo, "v1.0.0").returncode == 0
 
 
 def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) -> None:

@@ -398,7 +398,7 @@ def test_another_version_switches_nothing_off(
     done = cli("verify", copy, "--tasks", "vt")
     assert done.returncode == status, done.stdout
     if status == 3:
-        assert "README.md, LICENSES.md, eval.yaml" in done.stderr and version in done.stderr
+        assert "README.md, LICENSES.md" in done.stderr and version in done.stderr
         forge_all(copy, {"vt_1024": at(2, cut)})
         BuildDir(copy).seal(replace(manifest_of(copy), package_version=version), files)
         must_find(cli("verify", copy, "--tasks", "vt"), "vt_1024/2: ")
@@ -412,7 +412,6 @@ TEXTS = {
     "licence in the header": ("README.md", "license:\n- apache-2.0", "license:\n- mit"),
     "an alias bomb in the header": ("README.md", "---\n", "---\na: &a [x]\nb: [*a, *a]\n"),
     "licences": ("LICENSES.md", "CC0-1.0", "MIT"),
-    "registration": ("eval.yaml", "split: test", "split: train"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The files beside the rows: card, licences and registration.
+"""The files beside the rows: card and licences.
 
 All of them follow from the manifest and the first row of each task, so they are never edited.
 """
@@ -24,8 +24,6 @@ from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.untrusted.text import read_bytes, read_text
 from ruler_data.version import repository
 
-#: Registers the dataset as a benchmark on the Hub, which checks it.
-EVAL = "eval.yaml"
 #: Largest card that is read, in bytes.
 CARD_BYTES = 4_000_000
 #: Characters of an example's context that the card shows around each needle.
@@ -66,7 +64,7 @@ class Address:
 def card_files(
     manifest: Manifest, locate: Callable[[str], Path], address: Address | None = None
 ) -> dict[str, bytes]:
-    """Return the files beside the rows: README.md, LICENSES.md and eval.yaml.
+    """Return the files beside the rows: README.md and LICENSES.md.
 
     Args:
         manifest: of the dataset; its `files` may still be empty.
@@ -94,7 +92,6 @@ def card_files(
     return {
         "README.md": template("dataset.md.j2").render(variables).encode(),
         "LICENSES.md": template("licenses.md.j2").render(variables).encode(),
-        EVAL: eval_yaml(manifest).encode(),
     }
 
 
@@ -219,31 +216,6 @@ def _variant(manifest: Manifest) -> str:
 
 def _task(config: str) -> str:
     return parse_config(config)[0]
-
-
-def eval_yaml(manifest: Manifest) -> str:
-    """Return `eval.yaml`, which registers a benchmark: leaderboards for all lengths and for each.
-
-    Format: https://huggingface.co/docs/hub/eval-results; the Hub checks it on push. A leaderboard
-    covers the configs of all tasks and the format can name only one, so it names none.
-    `evaluation_framework` is a closed list of the Hub without this package, so it is left out, and
-    the frameworks of that list cannot say RULER's prompts and metric (docs/hub.md).
-    """
-    suite = manifest.suite
-    lengths = sorted({parse_config(name)[1] for name in manifest.configs})
-    body = {
-        "name": f"{'RULER' if suite == 'ruler' else suite} ({_variant(manifest)})",
-        "description": (
-            "How much of its context a language model can really use: synthetic tasks at lengths "
-            f"counted in the {manifest.tokenizer.name} tokenizer, frozen. Scores are means over "
-            f"tasks, 0 to 100; `{suite}` is the mean over all lengths."
-        ),
-        "tasks": [
-            {"id": f"{name}_{manifest.protocol}_{manifest.edition}", "split": "test"}
-            for name in (suite, *(f"{suite}_{n}" for n in lengths))
-        ],
-    }
-    return _yaml(body)
 
 
 def address_of(folder: Path) -> Address | None:

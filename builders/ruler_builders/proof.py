@@ -1,6 +1,6 @@
 """`verify`: make a folder again from the inputs that its manifest records, and compare all of it.
 
-    manifest -> plan of the build -> rows of each config -> manifest, card, licences, eval.yaml
+    manifest -> plan of the build -> rows of each config -> manifest, card, licences
 
 What a build with these inputs would not have made is a finding. A config that cannot be made here,
 for want of sources or tokenizer, is *unproved*, and the few fields that nothing here decides on
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rich.console import Group
 from rich.text import Text
 
-from ruler_builders.card import EVAL, Address, address_of, card_files
+from ruler_builders.card import Address, address_of, card_files
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, row_findings
@@ -94,8 +94,9 @@ CLAIMED = (
 )
 #: Files that the Hub and its clients add to a folder, and the index of an org's first repo.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface", "index.json")
-#: Files beside the rows that this version or an earlier one writes.
-BESIDE = ("README.md", "LICENSES.md", EVAL, "fill-and-depth.png")
+#: Files beside the rows, and those that versions before 1.2.0 wrote; the Hub might refuse EVAL.
+BESIDE, EVAL = ("README.md", "LICENSES.md"), "eval.yaml"
+BESIDE_BEFORE = (*BESIDE, EVAL, "fill-and-depth.png")
 
 
 @dataclass(frozen=True, repr=False)
@@ -677,20 +678,20 @@ def _beside(
     if version != __version__:  # other versions render other text
         remedy = f"pip install 'ruler-data=={version}'" if version in RELEASES else "a later one"
         why = f"version {version} of ruler-data rendered it; verify it with {remedy}"
-        unproved = {name: why for name in BESIDE if name in manifest.files}
+        unproved = {name: why for name in BESIDE_BEFORE if name in manifest.files}
+        if address is None and not has_haystack(manifest) and EVAL not in manifest.files:
+            findings.append(f"{FILENAME}: does not name {EVAL}, which version {version} wrote")
     elif not all((folder / info.file).is_file() for info in manifest.configs.values()):
         why = "it needs the first rows of all configs, and not all are here"
-        unproved = dict.fromkeys(BESIDE[:3], why)
+        unproved = dict.fromkeys(BESIDE, why)
     else:
         try:
             expected = card_files(again, folder.joinpath, address)
         except (RulerError, *UNREADABLE) as error:
             findings.append(f"README.md: cannot be made again: {error}")
-        if address is not None and EVAL not in manifest.files:
-            expected.pop(EVAL, None)  # the Hub refused it
     for name in {**manifest.files, **expected}:
         info, path = manifest.files.get(name), folder / name
-        if name not in expected and name not in unproved and name not in BESIDE[:3]:
+        if name not in expected and name not in unproved and name not in BESIDE:
             findings.append(f"{FILENAME}: names the file {quote(name)}, which no build writes")
         elif info is None:
             findings.append(f"{FILENAME}: does not name {name}")

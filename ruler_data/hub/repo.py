@@ -145,7 +145,6 @@ def put_files(
     *,
     remove: Callable[[Mapping[str, RepoFile]], Iterable[str]] = lambda _: (),
     kind: str = "dataset",
-    uploaded: dict[tuple[str, str], CommitOperationAdd] | None = None,
 ) -> tuple[str, list[str]]:
     """Upload files to a repo in one commit, unless it holds them already.
 
@@ -158,8 +157,6 @@ def put_files(
         message: of the commit.
         remove: selects which of the repo's files to delete.
         kind: of the repo, `dataset` or `model`.
-        uploaded: filled with what is sent; pass it again after a refused commit, so that no file is
-            sent twice.
 
     Returns:
         the commit that holds the files, and the paths that were sent or removed.
@@ -167,7 +164,7 @@ def put_files(
     Raises:
         RulerError: the Hub refuses, or cannot be reached.
     """
-    additions, doing = {} if uploaded is None else uploaded, f"{repo}: commit"
+    additions, doing = dict[tuple[str, str], CommitOperationAdd](), f"{repo}: commit"
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
+from ruler_builders.card import OPEN_LICENCES, Address, card_files
 from ruler_builders.pipeline.build import compared_inputs
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
@@ -305,8 +305,6 @@ def compose(
         return base.fetch([config]) / file if base and config in unchanged else target.folder / file
 
     beside = card_files(manifest, locate, Address(target.repo, version.tag))
-    if base is not None and EVAL not in base.manifest.files:
-        del beside[EVAL]  # the Hub refused it
     rows = (
         PushFile(info.file, info.bytes, info.sha256, partial(locate, info.file))
         for info in manifest.configs.values()

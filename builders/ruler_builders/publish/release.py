@@ -13,15 +13,16 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ruler_builders.card import CARD_BYTES, EVAL
+from ruler_builders.card import CARD_BYTES
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
-from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, seal
+from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
@@ -37,7 +38,7 @@ from ruler_data.hub.repo import (
     tree,
     whoami,
 )
-from ruler_data.hub.retry import HubDown, answer, refuses
+from ruler_data.hub.retry import HubDown
 from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
@@ -357,41 +358,12 @@ def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
         return ReleaseOutcome(target, plan)
     if plan.creates:
         ensure_repo(repo, private=target.private)
-    plan, commit, sent = _commit(plan, tell)
+    message = f"Release {plan.version.tag}"
+    commit, sent = put_files(repo, plan.files, message, remove=partial(_leftovers, plan))
     tell(f"{repo}: commit {commit}, {len(sent)} files sent")
     _check_listing(repo, plan.files, commit, tell)
     put_tag(repo, plan.version.tag, commit)
     return ReleaseOutcome(target, plan, commit, tuple(sent))
-
-
-def _commit(plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
-    """Commit the files; if the Hub refuses `eval.yaml`, all but that, since no row depends on it.
-
-    Returns:
-        the plan that was carried out, the commit, and the paths that were sent or removed.
-    """
-    uploaded: dict[tuple[str, str], Any] = {}
-
-    def put() -> tuple[str, list[str]]:
-        return put_files(
-            plan.target.repo,
-            plan.files,
-            f"Release {plan.version.tag}",
-            remove=lambda held: _leftovers(plan, held),
-            uploaded=uploaded,
-        )
-
-    try:
-        return plan, *put()
-    except RulerError as error:
-        refusal = error.__cause__
-        if EVAL not in plan.manifest.files or not (refusal and refuses(refusal, EVAL)):
-            raise
-        tell(f"note: {EVAL} is left out, because the Hub refuses it ({answer(refusal)})")
-    left = [file for file in plan.files if file.path not in (EVAL, FILENAME)]
-    manifest, files = seal(plan.manifest, left)
-    plan = replace(plan, manifest=manifest, files=files)
-    return plan, *put()
 
 
 def _leftovers(plan: Plan, there: Mapping[str, Any]) -> list[str]:
