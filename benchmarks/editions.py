@@ -37,7 +37,7 @@ from typing import Any
 
 from measuring import table as markdown
 
-from ruler_builders.pipeline.build_context import PROBES
+from ruler_builders.pipeline.build_context import probes
 from ruler_builders.upstream import (
     EDITIONS,
     Arguments,
@@ -287,7 +287,7 @@ def _tokenizer(name: str, places: Places) -> tuple[str, str]:
 @cache
 def _count(name: str, folder: Path) -> Callable[[str], int]:
     tokenizer = load_tokenizer(name if name == "mistral-v0.2" else str(folder / name))
-    said = tokenizer.use("auto", PROBES)
+    said = tokenizer.use("auto", probes)
     print(f"{name}: counted by {tokenizer.info.engine} {said}", file=sys.stderr)
     return lambda text: tokenizer.count([text])[0]
 

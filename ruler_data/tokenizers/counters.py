@@ -7,21 +7,15 @@ are known to differ: runs of white space, scripts without spaces, combining and 
 characters (which normalizers rewrite), emoji, digits, contractions, special tokens next to text.
 """
 
-import json
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-import tokenizers
 
 from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, cached_bytes
 from ruler_data.names import quote
-from ruler_data.version import DATA_VERSION, __version__
 
 CounterName = Literal["auto", "tokenizers", "gigatoken"]
 
@@ -53,20 +47,6 @@ class Counter:
         if self.count_batch:
             return self.count_batch(texts)
         return [len(self.encode(text)) for text in texts]
-
-
-def stock_counter(tokenizer: tokenizers.Tokenizer) -> Counter:
-    """Return the reference: Hugging Face `tokenizers`."""
-
-    def encode(text: Text) -> list[int]:
-        return tokenizer.encode(decoded(text), add_special_tokens=False).ids
-
-    def count_batch(texts: Sequence[Text]) -> list[int]:
-        whole = [decoded(text) for text in texts]
-        encoded = tokenizer.encode_batch_fast(whole, add_special_tokens=False)
-        return [len(one) for one in encoded]
-
-    return Counter(f"tokenizers {version('tokenizers')}", encode, count_batch)
 
 
 def gigatoken_counter(name: str, load: Callable[[Any], Any]) -> Counter:
@@ -117,21 +97,8 @@ FUZZ = (
 #: Tokens from which loading and checking the fast counter takes less time than it saves.
 WORTHWHILE = 3_000_000
 
-#: Raise it when the parity check or the conversion of tokenizer files changes.
-CHECK_VERSION = 1
-
-
-class Probes(NamedTuple):
-    """Prompts of the benchmark for the parity check.
-
-    Attributes:
-        prompts: returns them, as content and answer prefix; called only if the check has to run.
-        identity: what decides on the prompts, as part of the key under which a passed check is
-            remembered; empty if it must run every time.
-    """
-
-    prompts: Callable[[], Iterable[tuple[str, str]]] = tuple
-    identity: str = ""
+#: Returns prompts of the benchmark for the parity check, as content and answer prefix.
+Probes = Callable[[], Iterable[tuple[str, str]]]
 
 
 def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> None:
@@ -152,26 +119,3 @@ def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> Non
     if mismatch is not None:
         msg = f"{fast.version} gives other ids than {reference.version} on {quote(mismatch)}"
         raise UsageError(msg)
-
-
-def parity_result(
-    probes: Probes, fast: Counter, reference: Counter, fingerprint: str, check: Callable[[], int]
-) -> int:
-    """Return the result of a passed parity check: from the user's cache, or by running it.
-
-    The key holds all that decides on the result, so an upgrade of either library or another
-    tokenizer runs the check again. A check that fails raises, and is not remembered.
-
-    Args:
-        probes: prompts that the check uses.
-        fast: counter to check.
-        reference: counter to compare with.
-        fingerprint: of the tokenizer's files.
-        check: runs the check; returns 0 or 1, which the caller gives a meaning.
-    """
-    if not probes.identity:
-        return check()
-    versions = [fast.version, reference.version, f"jinja2 {version('jinja2')}", platform.machine()]
-    key = [fingerprint, *versions, __version__, DATA_VERSION, CHECK_VERSION, FUZZ, probes.identity]
-    path = cache_dir("counters") / sha256(json.dumps(key).encode()).hexdigest()
-    return int(cached_bytes(path, lambda: b"%d" % check()))

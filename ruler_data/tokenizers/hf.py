@@ -1,34 +1,21 @@
 """Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import tokenizers
 
 from ruler_data.errors import UsageError
 from ruler_data.files import cache_dir, cached_bytes, hash_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.chat_template import (
-    TemplateError,
-    first_line,
-    run_bounded_template,
-    run_template,
-)
-from ruler_data.tokenizers.counters import (
-    Counter,
-    Probes,
-    check_parity,
-    gigatoken_counter,
-    parity_result,
-    stock_counter,
-)
+from ruler_data.tokenizers.chat_template import TemplateError, run_template
+from ruler_data.tokenizers.counters import Counter, Probes, check_parity
+from ruler_data.tokenizers.file import ask, digest
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
+from ruler_data.untrusted.child import ChildError, bounded, first_line, is_trusting
 from ruler_data.untrusted.text import JSON_BYTES, open_file, read_json, read_text
 
 #: User turns whose prompts are part of the identity; a template may strip a turn. The first is like
@@ -73,13 +60,13 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 class Origin(NamedTuple):
     """Where the files of a tokenizer come from, as `TokenizerInfo` records it.
 
-    The chat template of a Hub id that the registry does not name is a stranger's.
+    Template and tokenizer run in a child process with limits, unless the registry names them.
     """
 
     hub_id: str | None = None
     revision: str | None = None
     mirror: str = ""
-    is_strangers: bool = False
+    is_trusted: bool = False
 
 
 LOCAL = Origin()
@@ -98,21 +85,17 @@ class HfTokenizer(PromptTokenizer):
         for file, limit in zip(FILES, (JSON_BYTES, JSON_BYTES, TEMPLATE_BYTES), strict=True):
             if (folder / file).is_file():
                 open_file(folder / file, limit, f"tokenizer {name}: {file}").close()
-        self._run = run_bounded_template if origin.is_strangers else run_template
-        try:
-            self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
-        except Exception as error:  # the library raises bare Exception
-            msg = f"tokenizer {name}: tokenizer.json cannot be read: {first_line(error)}"
-            raise UsageError(msg) from error
-        self._stock = stock_counter(self._tokenizer)
-        files, engine = hash_files(folder, FILES), self._stock.version
+        self._is_trusted = origin.is_trusted or is_trusting()
+        self._place = str(self._path.resolve()), self._path.stat().st_mtime_ns
+        engine = f"tokenizers {version('tokenizers')}"
+        self._stock = Counter(engine, partial(self._ask, "ids"), partial(self._ask, "counts"))
+        files = hash_files(folder, FILES)
         super().__init__(
             TokenizerInfo(
                 name, origin.hub_id, origin.revision, files, 0, 0, engine, mirror=origin.mirror
             )
         )
-        added = self._tokenizer.get_added_tokens_decoder().values()
-        self.special_tokens = tuple(token.content for token in added if token.special)
+        self.special_tokens = self._ask("special_tokens")
         config = read_config(folder, name)
         self._special = {key: _token_text(config[key]) for key in config if key.endswith("_token")}
         self._names_bos = bool(config.get("add_bos_token"))
@@ -122,6 +105,22 @@ class HfTokenizer(PromptTokenizer):
         self.has_template = bool(self._template)
         if self.has_template:
             self._run_template(None)  # it must compile
+
+    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as the method says
+        """Return what a method of `TokenizerFile` does.
+
+        Raises:
+            UsageError: it fails, or takes too much time or memory.
+        """
+        try:
+            if self._is_trusted:
+                return ask(self._place, method, *arguments)
+            return bounded(f"{ask.__module__}:ask", self._place, method, *arguments)
+        except UsageError:
+            raise
+        except (ChildError, Exception) as error:  # the library raises bare Exception
+            name = f"tokenizer {self._info.name}"
+            raise UsageError(name, f"{FILES[0]} cannot be read: {first_line(error)}") from error
 
     @property
     def info(self) -> TokenizerInfo:
@@ -144,11 +143,11 @@ class HfTokenizer(PromptTokenizer):
                 prompts.append(self._missing_bos(text.encode()) + self._stock.ids(text))
             except UsageError:  # the template refuses a user turn
                 prompts.append(None)
-        digest = cached_bytes(  # since parsing takes a second
+        words = cached_bytes(  # since parsing takes a second
             cache_dir("vocabularies") / f"{self._info.files[FILES[0]]}-2",
-            lambda: vocabulary(read_json(self._path)).encode(),
+            lambda: str(self._ask("vocabulary")).encode(),
         )
-        return _digest([digest.decode(), prompts])
+        return digest([words.decode(), prompts])
 
     @property
     def _reference(self) -> Counter:
@@ -159,7 +158,8 @@ class HfTokenizer(PromptTokenizer):
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
     def _checked_fast(self, probes: Probes) -> Fast:
-        fast = _fast(self._path, self._path.stat().st_mtime_ns)
+        ids, counts = partial(self._ask, "fast_ids"), partial(self._ask, "fast_counts")
+        fast = Counter(self._ask("fast_version"), ids, counts)
         before, turn, after = self.render(TURNS[0], "").encode().partition(TURNS[0].encode())
 
         def framed(content: bytes, answer_prefix: str) -> bytes:
@@ -171,13 +171,13 @@ class HfTokenizer(PromptTokenizer):
 
         def check() -> bool:
             """Check the ids, and return whether the frame gives what the template renders."""
-            prompts = list(probes.prompts())
+            prompts = list(probes())
             rendered = [self.render(*prompt) for prompt in prompts]
             check_parity(fast, self._stock, rendered)
             framed_prompts = [framed(content.encode(), prefix) for content, prefix in prompts]
             return framed_prompts == [text.encode() for text in rendered]
 
-        if not parity_result(probes, fast, self._stock, self._info.fingerprint, check):
+        if not check():
             turn = b""
         return Fast(fast, lambda content, prefix: self._count(fast, framed(utf8(content), prefix)))
 
@@ -196,14 +196,15 @@ class HfTokenizer(PromptTokenizer):
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=not special)
+        return str(self._ask("decode", list(ids), not special))
 
     @property
     def bos_id(self) -> int | None:
         """Id of BOS: the token that the tokenizer adds, else the one that its config names."""
         if self._added_bos is not None or self._bos_text is None:
             return self._added_bos
-        return self._tokenizer.token_to_id(self._bos_text)
+        token: int | None = self._ask("id_of", self._bos_text)
+        return token
 
     @property
     def opens_turn(self) -> bool:
@@ -242,8 +243,11 @@ class HfTokenizer(PromptTokenizer):
             UsageError: it refuses the turn, fails, or takes too much time or memory.
         """
         try:
-            return self._run(self._template, variables)
-        except TemplateError as error:
+            if self._is_trusted:
+                return run_template(self._template, variables)
+            name = f"{run_template.__module__}:run_template"
+            return str(bounded(name, self._template, variables))
+        except (TemplateError, ChildError) as error:
             msg = f"tokenizer {self._info.name}: its chat template cannot be used: {error}"
             raise UsageError(msg) from error
 
@@ -255,24 +259,8 @@ class HfTokenizer(PromptTokenizer):
 
     def _find_bos(self) -> int | None:
         """Return the token that the tokenizer puts before every text, or None."""
-        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-        full = self._tokenizer.encode("a", add_special_tokens=True).ids
+        plain, full = self._ask("ids", "a"), self._ask("ids", "a", True)
         return full[0] if len(full) > len(plain) and full[0] != plain[0] else None
-
-
-@lru_cache(maxsize=2)
-def _loaded(path: Path, _changed: int) -> tokenizers.Tokenizer:
-    """Load a file once per process: a command loads its tokenizer in several places."""
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-@lru_cache(maxsize=2)
-def _fast(path: Path, _changed: int) -> Counter:
-    """Load a file for the fast counter, once per process as well."""
-    return gigatoken_counter(path.name, lambda g: g.Tokenizer(path))
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
@@ -291,39 +279,6 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise UsageError(where, f"{path.name} is {type(config).__name__}, not an object")
     return config
-
-
-def vocabulary(body: Mapping[str, Any]) -> str:
-    """Return a sha256 of what decides on the tokens of plain text in a `tokenizer.json`.
-
-    >>> ids = {"a": 0, "b": 1, "ab": 2}
-    >>> pairs = {"type": "BPE", "dropout": None, "vocab": ids, "merges": [["a", "b"]]}
-    >>> vocabulary({"model": pairs}) == vocabulary({"model": {"vocab": ids, "merges": ["a b"]}})
-    True
-    """
-    model = {name: value for name, value in body["model"].items() if value not in (None, False)}
-    if "merges" in model:
-        model["type"] = "BPE"  # files of old versions do not name it
-        model["merges"] = [
-            one.split(" ") if isinstance(one, str) else one for one in model["merges"]
-        ]
-    added = [one for one in body.get("added_tokens") or () if not one.get("special")]
-    parts = (body.get("normalizer"), body.get("pre_tokenizer"))
-    return _digest([*map(_without_offsets, parts), added, model])
-
-
-def _without_offsets(part: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a part without the setting that moves offsets and changes no token."""
-    if isinstance(part, list):
-        return [_without_offsets(one) for one in part]
-    if isinstance(part, dict):
-        return {k: _without_offsets(value) for k, value in part.items() if k != "trim_offsets"}
-    return part
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_stripped(text: bytes) -> bool:

@@ -22,7 +22,6 @@ from ruler_data.tokenizers.counters import (
     check_parity,
     decoded,
     gigatoken_counter,
-    parity_result,
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 from ruler_data.tokenizers.ranks import tokenizer_json
@@ -135,7 +134,7 @@ class MistralCommonTokenizer(PromptTokenizer):
 
         def check() -> int:
             """Check the ids, and return which of the frames gives the library's counts."""
-            prompts = [("Which?", " That:"), *probes.prompts()]
+            prompts = [("Which?", " That:"), *probes()]
             counts = [self.recount_prompt(*prompt) for prompt in prompts]
             for number, frame in enumerate(FRAMES):
                 if [self._framed(reference, frame, *prompt) for prompt in prompts] == counts:
@@ -145,7 +144,7 @@ class MistralCommonTokenizer(PromptTokenizer):
             msg = f"the chat template of {name} is not one that the fast counter has"
             raise UsageError(msg)
 
-        frame = FRAMES[parity_result(probes, fast, reference, self._info.fingerprint, check)]
+        frame = FRAMES[check()]
         return Fast(fast, partial(self._framed, fast, frame))
 
     @staticmethod

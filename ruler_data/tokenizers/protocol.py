@@ -13,7 +13,7 @@ from ruler_data.tokenizers.counters import Counter, CounterName, Probes, Text, d
 #: No variables for the chat template.
 PLAIN: Mapping[str, object] = MappingProxyType({})
 #: A parity check on odd texts alone.
-NO_PROBES = Probes()
+NO_PROBES: Probes = tuple
 
 
 class Measure(Protocol):
@@ -114,8 +114,7 @@ class PromptTokenizer(ABC):
 
         Args:
             counter: `auto` takes the fast one if it is exact, `tokenizers` the reference.
-            probes: prompts for the parity check; not made for the reference, nor where the check
-                is known to have passed.
+            probes: prompts for the parity check; not made for the reference.
 
         Returns:
             Why `auto` keeps the reference; otherwise empty.

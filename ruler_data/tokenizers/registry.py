@@ -270,7 +270,7 @@ def _fetch_files(
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Location:
     folder, commit = _fetch_files(hub_id, FILES, revision, allow_download)
     is_known = any(hub_id in known.ids for known in REGISTRY.values())
-    return folder, Origin(hub_id, commit, is_strangers=not is_known)
+    return folder, Origin(hub_id, commit, is_trusted=is_known)
 
 
 def _converted(packaged: Packaged, allow_download: bool) -> Location:
@@ -285,7 +285,9 @@ def _converted(packaged: Packaged, allow_download: bool) -> Location:
 
     # The key is as in version 1.0.0, whose cache is then used.
     key = [member, packaged.pattern, texts, packaged.template]
-    return _cached(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
+    return _cached(key, convert, texts[0], packaged.template), Origin(
+        None, str(WHEEL), is_trusted=True
+    )
 
 
 #: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
@@ -297,7 +299,7 @@ def _ranked(name: str, known: Known, allow_download: bool) -> Location:
     folder, commit = _fetch_files(
         known.source, (RANKED, *FILES[1:]), known.revision, allow_download
     )
-    return _from_ranks(folder, name, known.split), Origin(known.source, commit)
+    return _from_ranks(folder, name, known.split), Origin(known.source, commit, is_trusted=True)
 
 
 def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
@@ -333,7 +335,8 @@ def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Location:
         return (folder / FILES[0]).read_bytes()
 
     folder = _cached([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
-    return folder, Origin(known.source, known.revision, f"{mirror.repo} at {mirror.revision}")
+    place = f"{mirror.repo} at {mirror.revision}"
+    return folder, Origin(known.source, known.revision, place, is_trusted=True)
 
 
 def _cached(key: object, vocabulary: Callable[[], bytes], bos: str, template: str) -> Path:

@@ -16,7 +16,7 @@ from ruler_data.manifest import BALANCED, SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import Probes, Text
+from ruler_data.tokenizers.counters import Text
 from ruler_data.tokenizers.protocol import template_reserve
 
 #: Tokens of a build from which loading a fast counter (half a second) saves more than it costs.
@@ -79,7 +79,7 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
     tokenizer.check_bos()
     reserve = template_reserve(tokenizer)
     is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
-    tokenizer.use("tokenizers" if is_small else plan.counter, PROBES)
+    tokenizer.use("tokenizers" if is_small else plan.counter, probes)
     return BuildContext(
         tokenizer,
         replace(tokenizer.info, template_reserve=reserve, extra_reserve=plan.reserve),
@@ -117,7 +117,3 @@ def probes() -> Iterator[tuple[str, str]]:
     for task in TASKS.values():
         row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).unpack()
         yield row.context + row.question, row.answer_prefix
-
-
-#: Change the identity when `probes` yields other prompts: it is the cache key of a passed test.
-PROBES = Probes(probes, "sample 1")
