@@ -6,11 +6,10 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -34,6 +33,7 @@ from rich.table import Table
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.signatures import declared, options_of
+from ruler_data.untrusted.child import TRUST
 from ruler_data.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 #: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
 SPEED_PERIOD = 600.0
+TRUST_HELP = "Run any chat template and tokenizer without limits of time and memory."
 #: Seconds between lines about progress where standard error is not a terminal.
 LOG_EVERY = 60.0
 
@@ -97,8 +98,8 @@ class Stopped(BaseException):
 
 #: The signal that arrived, if any.
 _signals: list[int] = []
-#: Connections that a signal ends, since a thread that waits for bytes does not see it.
-connections: list[socket.socket] = []
+#: What a signal does first, e.g. end connections whose bytes a thread waits for.
+at_stop: list[Callable[[], None]] = []
 #: Seconds after a signal in which another is the same one: a terminal and a wrapper both send it.
 SAME_SIGNAL = 1.0
 
@@ -204,7 +205,8 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     """Return a function as typer reads it; it prints the result and sets the exit status.
 
     A parameter is an option if its annotation has typer's metadata; all others are for Python
-    alone. The command line passes the first type of a union. Every command takes `--json`.
+    alone. The command line passes the first type of a union. Every command takes `--json`, and one
+    that loads a tokenizer `--trust`.
 
     A result may have `notes`, printed as warnings; `to_record()`, for `--json`; `__rich__` or
     `__str__`, for people; `failure`, one line on standard error; `exit_status`, 0 by default.
@@ -218,11 +220,15 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
         if name in hints
     }
     as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-    json_flag = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=as_json
-    )
+    trust = Annotated[bool, typer.Option("--trust", help=TRUST_HELP)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    flags = [inspect.Parameter("as_json", keyword, default=False, annotation=as_json)]
+    if {"tokenizer", "model"} & options.keys():
+        flags.append(inspect.Parameter("trust", keyword, default=False, annotation=trust))
 
-    def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - typer has checked them
+    def call(*, as_json: bool, trust: bool = False, **values: Any) -> None:  # noqa: ANN401 - checked
+        if trust:
+            os.environ[TRUST] = "1"  # child processes inherit it
         for name, value in values.items():
             is_path, default = Path in get_args(hints[name].__origin__), options[name].default
             if value == "" != default and (is_path or default is None):  # an unset variable
@@ -234,9 +240,7 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
         raise typer.Exit(print_result(program, result, as_json=as_json))
 
     call.__annotations__ = {}  # typer would evaluate them
-    parameters = sorted(
-        [*options.values(), json_flag], key=lambda one: one.default is not one.empty
-    )
+    parameters = sorted([*options.values(), *flags], key=lambda one: one.default is not one.empty)
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 
@@ -428,9 +432,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _signals.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
-    for one in connections:
-        with suppress(OSError):
-            socket.socket.shutdown(one, socket.SHUT_RDWR)  # not that of TLS, which is not atomic
+    for action in at_stop:
+        action()
     # Libraries print an exception that a check of types in Rust cannot pass on, with its traceback.
     hook = sys.unraisablehook
     sys.unraisablehook = lambda lost: None if lost.exc_type is Stopped else hook(lost)

@@ -22,7 +22,6 @@ from ruler_data import UsageError, load
 from ruler_data.errors import RulerError
 from ruler_data.parquet import UNREADABLE, read_rows
 from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from ruler_data.untrusted.pages import opened
 from ruler_eval.data import open_dataset
 from tests.conftest import Builds, Cli
@@ -30,53 +29,89 @@ from tests.running import tiny
 from tests.runs import golden, make_run
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
 
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Let this process take a gigabyte more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 TEMPLATES = {
     "loops": "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
     "multiplies": "{{ 'a' * 10**11 }}",
-    "is folded when it is compiled": "{% if false %}{{ 'a' * 10**11 }}{% endif %}",
-    "is long": "{{ 'a' * 20000000 }}",
+    "multiplies by a fraction": "{{ 'a' * 9e9 }}",
+    "pads a number": "{{ '%3000000000d' % 1 }}",
+    "is long": "{{ 'a' * 200000000 }}",
 }
+SHOWN = "{{ messages[0]['content'] }}!"
 
 
-def strangers(folder: Path) -> HfTokenizer:
-    """Return a tokenizer as it is loaded from a Hub id that the registry does not name."""
-    return HfTokenizer(folder, "x", Origin("org/x", "0" * 40, is_strangers=True))
+def with_template(folder: Path, template: str) -> Path:
+    """Return a model's folder with a template."""
+    model = tiny.make_model(folder)
+    (model / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return model
+
+
+def with_growth(folder: Path) -> Path:
+    """Return a model's folder whose normalizer makes a gigabyte of a few letters."""
+    model = tiny.make_model(folder)
+    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [grow] * 5}
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return model
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_a_strangers_template_without_end_is_stopped_and_the_next_one_runs(
-    name: str, tmp_path: Path
+@pytest.mark.parametrize("name", [*TEMPLATES, "a normalizer that grows text"])
+def test_a_model_without_end_is_refused_by_every_command_and_the_next_one_runs(
+    name: str, builds: Builds, tmp_path: Path, little_memory: None
 ) -> None:
-    model = tiny.make_model(tmp_path / "model")
-    for template, fails in ((TEMPLATES[name], True), ("{{ messages[0]['content'] }}!", False)):
-        (model / "chat_template.jinja").write_text(template, encoding="utf-8")
-        if fails and name != "is folded when it is compiled":
-            with pytest.raises(UsageError, match="its chat template cannot be used"):
-                strangers(model).render("hello", "")
-        elif fails:
-            strangers(model)
-        else:
-            assert strangers(model).render("hello", "") == "hello!"
+    if name in TEMPLATES:
+        model = with_template(tmp_path / "model", TEMPLATES[name])
+    else:
+        model = with_growth(tmp_path / "model")
+    data, out = str(builds()), tmp_path / "out"
+    commands: tuple[Callable[[], object], ...] = (
+        lambda: ruler_data.find(str(model)),
+        lambda: ruler_builders.build(str(model), out=out, tasks="vt", lengths="1024", rows=1),
+        lambda: ruler_builders.import_rows(data, tokenizer=str(model), out=out),
+        lambda: ruler_eval.doctor(data, model=str(model), engine="transformers"),
+        lambda: ruler_eval.run(data, out=out, model=str(model), engine="transformers"),
+        lambda: load_tokenizer(str(model)).prompt_ids("a banana", "a"),
+    )
+    for command in commands:
+        with pytest.raises(RulerError):
+            command()
+    good = with_template(tmp_path / "good", SHOWN)
+    assert load_tokenizer(str(good)).render("hello", "") == "hello!"
 
 
-def test_a_template_that_is_vouched_for_runs_in_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trust", ["0", "1"])
+def test_only_what_is_trusted_runs_in_this_process(
+    trust: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = tiny.make_model(tmp_path / "model")
-    (model / "chat_template.jinja").write_text("{{ messages[0]['content'] }}!", encoding="utf-8")
-    monkeypatch.setattr("ruler_data.tokenizers.chat_template._child", None)
-    assert load_tokenizer(str(model)).render("hello", "") == "hello!"
-    with pytest.raises(TypeError):
-        strangers(model)
+    model = with_template(tmp_path / "model", SHOWN)
+    monkeypatch.setenv("RULER_TRUST", trust)
+    monkeypatch.setattr("ruler_data.untrusted.child._child", None)
+    if trust == "1":
+        assert load_tokenizer(str(model)).render("hello", "") == "hello!"
+    else:
+        with pytest.raises(UsageError, match="not callable"):
+            load_tokenizer(str(model))
+    assert load_tokenizer("mistral-v0.2").count(["a"]) == [1]
 
 
 @pytest.mark.parametrize("shown", ["messages[0]['content'] | upper", "messages[0]['content'] * 2"])
 def test_a_template_that_rewrites_the_users_text_is_refused_with_that_cause(
     shown: str, tmp_path: Path
 ) -> None:
-    model = tiny.make_model(tmp_path / "model")
-    (model / "chat_template.jinja").write_text(f"{{{{ {shown} }}}}", encoding="utf-8")
+    model = with_template(tmp_path / "model", f"{{{{ {shown} }}}}")
     with pytest.raises(UsageError, match=r"shows the user's text [02] times, and not once as it"):
         ruler_builders.build(str(model), out=tmp_path / "out", tasks="vt", lengths="1024", rows=1)
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -134,16 +169,6 @@ def bomb(folder: Path, name: str) -> Path:
     assert len(data) < 100_000
     edit_file(folder, "vt_1024", data)
     return path
-
-
-@pytest.fixture
-def little_memory() -> Iterator[None]:
-    """Let this process take a gigabyte more than it has."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
-    PROBES,
     open_context,
     probes,
     worker_context,
@@ -25,13 +24,11 @@ from ruler_data.tokenizers.counters import (
     FUZZ,
     Counter,
     CounterName,
-    Probes,
     check_parity,
     decoded,
     gigatoken_counter,
-    parity_result,
-    stock_counter,
 )
+from ruler_data.tokenizers.file import TokenizerFile
 from tests.conftest import Cli
 from tests.rows import counted
 
@@ -41,16 +38,12 @@ NAMES = ["llama3", "qwen2.5"]
 #: A counter that is right on all but one kind of text.
 WRONG = Counter("wrong 1.0", lambda text: [1, 2] if "don't" in decoded(text) else [1])
 RIGHT = Counter("right 1.0", lambda text: [1])
-NEWER = Counter("right 1.1", lambda text: [1])
 
 
 @cache
 def counters(folder: str) -> tuple[Counter, Counter]:
-    import tokenizers
-
-    path = Path(folder) / "tokenizer.json"
-    fast = gigatoken_counter("tokenizer.json", lambda g: g.Tokenizer(path))
-    return fast, stock_counter(tokenizers.Tokenizer.from_file(str(path)))
+    file = TokenizerFile(Path(folder) / "tokenizer.json")
+    return Counter("gigatoken", file.fast_ids), Counter("tokenizers", file.ids)
 
 
 #: Characters that Unicode has assigned as far as this Python knows. What is newer (U+323B0, of
@@ -106,7 +99,7 @@ def test_a_tokenizer_tells_which_counter_it_took(name: str, shared: Path) -> Non
     tokenizer = load_tokenizer(str(shared / "tokenizers" / name))
     names: list[CounterName] = ["gigatoken", "tokenizers"]
     for counter in names * 2:
-        assert tokenizer.use(counter, PROBES) == ""
+        assert tokenizer.use(counter, probes) == ""
         assert tokenizer.info.engine.startswith(counter)
 
 
@@ -136,98 +129,16 @@ def test_a_wrong_counter_is_refused_if_it_was_named_and_not_used_otherwise(
     assert tokenizer.info.engine == reference
 
 
-@pytest.fixture
-def verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "counters"
-
-
-class Check:
-    """A parity check that counts how often it runs."""
-
-    def __init__(self, result: int = 1) -> None:
-        self.runs, self.result = 0, result
-
-    def __call__(self) -> int:
-        self.runs += 1
-        return self.result
-
-
-def test_a_passed_check_is_remembered_for_all_that_decides_on_it(verdicts: Path) -> None:
-    probes, check = Probes(identity="1"), Check(result=0)
-    for _ in range(2):
-        assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 0
-    assert check.runs == 1 and len([*verdicts.iterdir()]) == 1
-    for other in (
-        (probes, NEWER, RIGHT, "abc"),
-        (probes, RIGHT, NEWER, "abc"),
-        (probes, RIGHT, RIGHT, "abd"),
-        (Probes(identity="2"), RIGHT, RIGHT, "abc"),
-    ):
-        check = Check()
-        assert parity_result(*other, check) == 1 == check.runs
-    assert len([*verdicts.iterdir()]) == 5
-
-
-@pytest.mark.parametrize("identity", ["", "1"])
-def test_a_check_of_unnamed_probes_or_with_no_cache_runs_every_time(
-    identity: str, verdicts: Path
-) -> None:
-    if identity:
-        verdicts.parent.write_text("a file", encoding="utf-8")
-    check = Check()
-    for _ in range(2):
-        assert parity_result(Probes(identity=identity), RIGHT, RIGHT, "abc", check) == 1
-    assert check.runs == 2 and not verdicts.exists()
-
-
-def test_a_check_that_failed_runs_again(verdicts: Path) -> None:
-    def check() -> int:
-        check_parity(WRONG, RIGHT, ["I don't"])
-        return 1
-
-    for _ in range(2):
-        with pytest.raises(UsageError, match="gives other ids"):
-            parity_result(Probes(identity="1"), WRONG, RIGHT, "abc", check)
-    assert not verdicts.exists()
-
-
-@pytest.mark.parametrize("text", ["", "0" * 64 + "\n1"])
-def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None:
-    probes, check = Probes(identity="1"), Check()
-    parity_result(probes, RIGHT, RIGHT, "abc", check)
-    [path] = verdicts.iterdir()
-    whole = path.read_text(encoding="utf-8")
-    path.write_text(text, encoding="utf-8")
-    assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 1
-    assert check.runs == 2 and path.read_text(encoding="utf-8") == whole
-    path.write_text(whole.replace("\n1", "\n0"), encoding="utf-8")
-    assert parity_result(probes, RIGHT, RIGHT, "abc", check) == 1 and check.runs == 3
-
-
-def unwanted() -> list[tuple[str, str]]:
-    msg = "probes were made"
-    raise AssertionError(msg)
-
-
 @pytest.mark.parametrize("name", ["tiny", "mistral-v0.2"])
-def test_no_probes_are_made_for_the_reference_or_when_the_check_is_known(
-    name: str, verdicts: Path, tiny: Path
-) -> None:
-    spec = str(tiny) if name == "tiny" else name
-    assert load_tokenizer(spec).use("tokenizers", Probes(unwanted, "1")) == ""
-    assert not verdicts.exists()
-    first = load_tokenizer(spec)
-    assert first.use("gigatoken", Probes(lambda: [("Which?", " It is")], "1")) == ""
-    again = load_tokenizer(spec)
-    for counter in ("auto", "gigatoken"):
-        assert again.use(counter, Probes(unwanted, "1")) == ""
-        assert again.info.engine == first.info.engine
-        assert again.count_prompt("Which one?", " It is") == first.recount_prompt(
-            "Which one?", " It is"
-        )
+def test_no_probes_are_made_for_the_reference(name: str, tiny: Path) -> None:
+    def unwanted() -> list[tuple[str, str]]:
+        msg = "probes were made"
+        raise AssertionError(msg)
+
+    tokenizer = load_tokenizer(str(tiny) if name == "tiny" else name)
+    assert tokenizer.use("tokenizers", unwanted) == ""
     with pytest.raises(AssertionError, match="probes were made"):
-        again.use("gigatoken", Probes(unwanted, "2"))
+        tokenizer.use("gigatoken", unwanted)
 
 
 def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
@@ -239,7 +150,7 @@ def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
 
 
 def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
-    monkeypatch: pytest.MonkeyPatch, verdicts: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact = Counter.ids
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data import RulerError, files
-from ruler_data.files import ATTEMPTS, Unreachable, download
+from ruler_data import RulerError, network
+from ruler_data.network import ATTEMPTS, Unreachable, download
 
 DATA = b"a text of a source"
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -81,7 +81,7 @@ def test_a_machine_without_network_does_not_wait(
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
-    monkeypatch.setattr(files, "TIMEOUT", 1)
+    monkeypatch.setattr(network, "TIMEOUT", 1)
     with pytest.raises(Unreachable, match="ConnectionError"):
         download("http://127.0.0.1:9/text.txt", SHA256, tmp_path)
     assert pauses == []

@@ -15,7 +15,8 @@ import tokenizers
 from ruler_data import RulerError, UsageError
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import FUZZ
-from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
+from ruler_data.tokenizers.file import vocabulary
+from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
@@ -196,7 +197,8 @@ def test_a_mirror_is_taken_only_with_the_hash_of_the_original(
     with pytest.raises(RulerError, match="refused: sha256 expected"):
         _mirrored(replace(mirror, sha256="0" * 64), known, allow_download=False)
     folder, origin = _mirrored(mirror, known, allow_download=False)
-    assert origin == Origin(known.source, known.revision, f"org/mirror at {revision}")
+    place = f"org/mirror at {revision}"
+    assert origin == Origin(known.source, known.revision, place, is_trusted=True)
     made, its = HfTokenizer(folder, "gemma3", origin), load_tokenizer(str(original))
     assert made.info.counts_like(its.info) and made.info.files != its.info.files
     assert made.info.mirror == f"org/mirror at {revision}"

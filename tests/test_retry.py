@@ -1,7 +1,12 @@
 """What a step on the Hub survives, and what it says where there is no network."""
 
-import socket
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import httpx2
 import pytest
@@ -59,22 +64,83 @@ def test_bytes_that_move_start_patience_anew(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(pauses) == 12.0
 
 
+COMMANDS = [
+    ("show", "org/ruler", "--revision", "v1.0.0"),
+    ("find", "--model", "org/x", "--in", "org/r"),
+]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n"
+#: What a host sends at once, what it sends again and again, and what is said of it.
+HOSTS = {
+    "is silent": (b"", b"", "no answer"),
+    "drips its head": (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x", "no answer"),
+    "drips its body": (HEAD, b" ", "no answer|the Hub: Response from"),
+    "redirects in a circle": (
+        b"HTTP/1.1 307 X\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n", b"", "in a circle",
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def host(first: bytes, drip: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Serve this to every request; yield the port, and the requests so far."""
+    requests: list[bytes] = []
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                while line := self.rfile.readline():
+                    requests.append(line)
+                    while self.rfile.readline().strip():
+                        pass
+                    self.wfile.write(first)
+                    while drip or not first:
+                        time.sleep(0.05)
+                        self.wfile.write(drip)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1], requests
+        server.shutdown()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [("show", "org/ruler", "--revision", "v1.0.0"), ("find", "--model", "org/x", "--in", "org/r")],
-)
-def test_a_hub_that_never_answers_is_given_up_when_patience_runs_out(
-    command: tuple[str, ...], tmp_path: Path
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_hub_that_never_ends_is_given_up_when_patience_runs_out(
+    name: str, command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as hole:
+    first, drip, said = HOSTS[name]
+    with host(first, drip) as (port, requests):
         env = {
-            "HF_ENDPOINT": f"http://127.0.0.1:{hole.getsockname()[1]}", "HF_HOME": str(tmp_path),
+            "HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HOME": str(tmp_path),
             "HF_HUB_OFFLINE": "", "RULER_OFFLINE": "", "RULER_HUB_PATIENCE": "2",
+            "RULER_HUB_TIMEOUT": "0.5",
         }  # fmt: skip
         done = spawn("ruler-data", *command, env=env)
     told = [one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]
-    assert done.returncode == 1 and len(told) == 1 and "no answer" in told[0], done.stderr
+    assert done.returncode == 1 and len(told) == 1 and re.search(said, told[0]), done.stderr
+    assert len(requests) < 60, "retries are nested"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks5://user:secret@127.0.0.1:9"),
+        ("HTTP_PROXY", "::::"),
+        ("https_proxy", "http://"),
+        ("SSL_CERT_FILE", "/no/such/file.pem"),
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_variable_with_which_no_client_can_be_made_is_named(
+    variable: str, value: str, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    env = {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "", "RULER_OFFLINE": "", variable: value}
+    done = spawn("ruler-data", *command, env=env)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert f"{variable}={value.rpartition('@')[2]}: " in done.stderr and "secret" not in done.stderr
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import WORTHWHILE, Probes
+from ruler_data.tokenizers.counters import WORTHWHILE
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.eval_config import EvalConfig
@@ -107,18 +107,13 @@ class Inputs:
 
         The parity check uses one row of each task, at the shortest length.
         """
-        rows, infos = self.data.rows, self.data.manifest.configs
+        rows = self.data.rows
         if sum(parse_config(name)[1] * number for name, number in rows.items()) < WORTHWHILE:
             return
         longest_first = sorted(map(parse_config, rows), key=lambda config: -config[1])
         names = [config_name(*config) for config in dict(longest_first).items()]
-        digests = sorted(infos[name].digest for name in names)
-        key = f"{self.prompts.protocol.name} {self.prompts.no_context} {digests}"
-
-        def probes() -> list[tuple[str, str]]:
-            return [self.prompts.parts(next(self.data.read(name))) for name in names]
-
-        self.tokenizer.use("auto", Probes(probes, key))
+        rows_of = self.data.read
+        self.tokenizer.use("auto", lambda: [self.prompts.parts(next(rows_of(n))) for n in names])
 
 
 def open_inputs(config: EvalConfig) -> Inputs:

@@ -175,6 +175,10 @@ def repeat(
         arguments[name] = arguments.get(name) or None
     parallel = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
     arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **parallel}
+    for name, value in arguments["options"].items():
+        if name not in changes and _names_code(name, value) and generate is None:
+            remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
+            raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
     ids = _identity(job.info, job.config.options), _identity(info, job.config.options)
     if ids[0] != ids[1]:
@@ -202,6 +206,19 @@ def repeat(
     record = {**result.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
     return result
+
+
+def _names_code(name: str, value: object) -> bool:
+    """Whether an option makes an engine import something: a module, a path, or a model's own code.
+
+    >>> _names_code("function", "answers:say"), _names_code("dtype", "bfloat16")
+    (True, False)
+    """
+    if isinstance(value, Mapping | list):
+        values = value.values() if isinstance(value, Mapping) else value
+        return any(_names_code(name, inner) for inner in values)
+    is_name = isinstance(value, str) and any(mark in value for mark in ".:/")
+    return is_name or (name == "trust_remote_code" and bool(value))
 
 
 def _identity(run: RunInfo, options: Mapping[str, Any]) -> tuple[object, ...]:

@@ -1,33 +1,39 @@
-"""The client of the Hub: time limits, one patience, and requests that are sent again.
+"""The client of the Hub: time limits, and one patience.
 
 huggingface_hub retries some requests, waits for as long as a server wants, and has no time limit.
-Here a request that only reads, or that the Hub refused to process (429), is sent again for as long
-as patience lasts. What would be done twice if it were sent twice (a commit, a tag) is left to
-`ruler_data.hub.retry`, which looks at the Hub first. An upload is sent again by the library itself.
+Here a request is sent once, in bounded time. Whether it is sent again is decided in one place,
+`ruler_data.hub.retry`, by steps that look at the Hub first; an upload's part alone is sent again by
+the library itself.
 """
 
 import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
-from importlib.util import find_spec
+from functools import cache, partial
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import httpx2
-from huggingface_hub import HfApi, constants, get_token, set_client_factory
+from huggingface_hub import HfApi, constants, get_session, get_token, set_client_factory
 from huggingface_hub.errors import OIDCError
-from huggingface_hub.utils._headers import build_hf_headers
-from huggingface_hub.utils._http import get_session, hf_request_event_hook
 
 from ruler_data.errors import RulerError
-from ruler_data.files import TEMPORARY, retry_after
-from ruler_data.terminal import connections, raise_if_interrupted, warn
+from ruler_data.hub.library import http
+from ruler_data.network import (
+    BYTES,
+    TEMPORARY,
+    check_environment,
+    close_connections,
+    connections,
+    retry_after,
+    steady,
+    within,
+)
+from ruler_data.terminal import at_stop, raise_if_interrupted, warn
 from ruler_data.version import __version__
 
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
@@ -35,8 +41,6 @@ from ruler_data.version import __version__
 LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
 #: Attempts, seconds of the longest pause, and those in which to connect.
 ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
-#: Seconds in which a host of Xet has to answer a first, small request.
-PROBE = 10.0
 UNREACHABLE = (
     "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
     "cache that holds it; HF_ENDPOINT names a mirror; else run the same command again later"
@@ -44,7 +48,19 @@ UNREACHABLE = (
 
 
 class GaveUp(RulerError):
-    """A request was sent as often as patience allows, or there is no network."""
+    """A request is not sent again: there is no network, or it would fail again."""
+
+
+class NoAnswer(RulerError):
+    """A request that can be sent again had no answer, or a temporary error.
+
+    Attributes:
+        pause: seconds that the server asks to wait; None if it does not.
+    """
+
+    def __init__(self, host: str, what: str, pause: float | None = None) -> None:
+        super().__init__(host, what)
+        self.pause = pause
 
 
 def seconds(variable: str) -> float:
@@ -54,10 +70,10 @@ def seconds(variable: str) -> float:
     return LIMITS[variable]
 
 
-def time_limits() -> httpx2.Timeout:
+def time_limits() -> http.Timeout:
     """Return the seconds in which to connect, and without a byte, that a request may take."""
     limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
-    return httpx2.Timeout(limit, connect=min(CONNECT, limit))
+    return http.Timeout(limit, connect=min(CONNECT, limit))
 
 
 class Patience:
@@ -91,22 +107,22 @@ class Patience:
         return True
 
 
-class ProgressStream(httpx2.SyncByteStream):
+class ProgressStream(http.SyncByteStream):
     """A stream of a file's bytes that records progress; the same bytes again are none."""
 
     #: Number of bytes that moved in the best attempt, by file and part of it.
     _furthest: ClassVar[dict[object, int]] = {}
 
-    def __init__(self, stream: Any, request: httpx2.Request) -> None:  # noqa: ANN401 - sync or async
+    def __init__(self, stream: Any, request: http.Request) -> None:  # noqa: ANN401 - sync or async
         self._stream, url = stream, request.url
         self._file = url.path, url.params.get("partNumber"), request.headers.get("Range")
 
     def __iter__(self) -> Iterator[bytes]:
         done = 0
-        for part in self._stream:
+        for part in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
             yield part
             done += len(part)
-            if done > self._furthest.get(self._file, 0):
+            if done >= self._furthest.get(self._file, 0) + BYTES:
                 self._furthest[self._file], Patience.moved = done, time.monotonic()
 
     def close(self) -> None:
@@ -114,23 +130,29 @@ class ProgressStream(httpx2.SyncByteStream):
         self._stream.close()
 
 
-class PatientClient(httpx2.Client):
-    """Sends a request again after a temporary error, if that is safe."""
+class PatientClient(http.Client):
+    """Sends a request in bounded time; one that had no answer is left to `with_retries`."""
 
     #: Whether this process has had an answer; if not, a failed connection means no network.
     has_connected = False
 
-    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401
-        """Return the response.
+    def send(
+        self,
+        request: http.Request,
+        *,
+        patience: Patience | None = None,
+        **options: Any,  # noqa: ANN401 - of the library
+    ) -> http.Response:
+        """Return the response; `patience` is that of earlier attempts which the Hub refused.
 
         Raises:
-            GaveUp: there is no network, or patience ran out.
-            httpx2.TransportError: no answer to a request that may have been processed. After a time
-                limit it is of this class itself, which the library does not retry: it would wait
-                six times as long, without looking at patience.
+            GaveUp: there is no network, or redirects lead in a circle.
+            NoAnswer: no answer, or a temporary error, to a request that can be sent again. The
+                library does not know this class, and so does not send it again by itself.
+            http.TransportError: no answer to a request that may have been processed.
         """
-        reads, host, patience = request.method in ("GET", "HEAD"), request.url.host, Patience()
-        is_file = not isinstance(request.stream, httpx2.ByteStream)
+        reads, host = request.method in ("GET", "HEAD"), request.url.host
+        is_file = not isinstance(request.stream, http.ByteStream)
         # The library asks for no time limit in many of its calls.
         timeout = request.extensions.get("timeout", {})
         limits = {name: value for name, value in timeout.items() if value is not None}
@@ -138,33 +160,50 @@ class PatientClient(httpx2.Client):
         request.extensions["trace"] = _note_connection
         if is_file:
             request.stream = ProgressStream(request.stream, request)
-        while True:
+        raise_if_interrupted()
+        try:
+            response = self._answer(request, is_file, options)
+        except http.TooManyRedirects as error:
+            msg = f"{host}: its redirects lead in a circle"
+            raise GaveUp(msg) from error
+        except (http.TransportError, TimeoutError) as error:
             raise_if_interrupted()
-            try:
-                response = super().send(request, **options)
-            except httpx2.TransportError as error:
-                raise_if_interrupted()
-                is_unconnected = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                if is_unconnected and not self.has_connected:
-                    raise GaveUp(UNREACHABLE) from error
-                what, pause = f"no answer ({type(error).__name__})", None
-                if not reads and isinstance(error, httpx2.TimeoutException):
-                    msg = f"{host}: {what}"
-                    raise httpx2.TransportError(msg, request=request) from error
-                if not reads:
-                    raise
-            else:
-                PatientClient.has_connected = True
-                code, pause = response.status_code, _retry_seconds(response)
-                what, is_refused = f"status {code}", code == 429 and not is_file
-                if not is_refused and not (reads and code in TEMPORARY):
-                    if reads and options.get("stream"):
-                        response.stream = ProgressStream(response.stream, request)
-                    return response
-                response.close()
-            if not patience.wait(host, what, pause):
-                msg = f"the Hub cannot be reached or does not work ({host}: {what}); run the same "
-                raise GaveUp(msg + "command again later to resume")
+            is_unconnected = isinstance(error, (http.ConnectError, http.ConnectTimeout))
+            if is_unconnected and not self.has_connected:
+                raise GaveUp(UNREACHABLE) from error
+            what = f"no answer ({type(error).__name__})"
+            if reads:
+                raise NoAnswer(host, what) from error
+            if isinstance(error, http.TimeoutException | TimeoutError):
+                # Of this class itself, which the library does not send again.
+                msg = f"{host}: {what}"
+                raise http.TransportError(msg, request=request) from error
+            raise
+        PatientClient.has_connected = True
+        code, pause = response.status_code, _retry_seconds(response)
+        if code not in TEMPORARY or not (reads or code == 429) or is_file:
+            return response
+        response.close()
+        if code != 429:
+            raise NoAnswer(host, f"status {code}", pause)
+        # Refused, so not processed. A step of many requests would meet the limit in each attempt.
+        if not (patience := patience or Patience()).wait(host, f"status {code}", pause):
+            msg = f"the Hub limits the number of requests ({host}: status 429)"
+            raise GaveUp(msg)
+        return self.send(request, patience=patience, **options)
+
+    def _answer(
+        self, request: http.Request, is_file: bool, options: dict[str, Any]
+    ) -> http.Response:
+        """Return the response to one request; TimeoutError if its head or its bytes drip."""
+        if is_file:
+            return super().send(request, **options)
+        send = partial(super().send, request, **{**options, "stream": True})
+        response = within(2 * seconds("RULER_HUB_TIMEOUT"), send)
+        response.stream = ProgressStream(response.stream, request)
+        if not options.get("stream"):
+            response.read()
+        return response
 
 
 def _note_connection(event: str, info: dict[str, Any]) -> None:
@@ -172,7 +211,11 @@ def _note_connection(event: str, info: dict[str, Any]) -> None:
         connections.append(info["return_value"].get_extra_info("socket"))
 
 
-def _retry_seconds(response: httpx2.Response) -> float | None:
+if close_connections not in at_stop:
+    at_stop.append(close_connections)
+
+
+def _retry_seconds(response: http.Response) -> float | None:
     """Return the pause in seconds that a refusal asks for, if any.
 
     Raises:
@@ -189,8 +232,14 @@ def _retry_seconds(response: httpx2.Response) -> float | None:
 
 def patient_client() -> PatientClient:
     """Return the client through which the library sends its requests."""
-    hooks = {"request": [hf_request_event_hook]}
-    return PatientClient(event_hooks=hooks, follow_redirects=True, timeout=time_limits())
+    check_environment()
+    return PatientClient(event_hooks=_hooks(), follow_redirects=True, timeout=time_limits())
+
+
+@cache
+def _hooks() -> dict[str, list[Callable[..., Any]]]:
+    """Return what the library's own client does with each request."""
+    return get_session().event_hooks
 
 
 @cache
@@ -211,49 +260,13 @@ def client() -> HfApi:
     }
     for name, value in limits.items():
         os.environ.setdefault(f"HF_XET_CLIENT_{name}", value)
+    check_environment()
+    _hooks()  # before this client takes its place
     set_client_factory(patient_client)
     if not os.environ.get("HF_DEBUG"):
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     token()
     return HfApi(library_name="ruler-data", library_version=__version__)
-
-
-@cache
-def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read", "write"]) -> None:
-    """Go without Xet in this process if its host does not answer a first, small request.
-
-    The limits of Xet's own client hold for each of its requests; a host behind a firewall would
-    take as many of them as a transfer has, one after the other.
-
-    Args:
-        repo: id of the repo that files are sent to or taken from.
-        kind: of the repo, `dataset` or `model`.
-        doing: the step, for the warning.
-        right: of the token, whose response names the host.
-    """
-    client()
-    if constants.HF_HUB_DISABLE_XET or find_spec("hf_xet") is None:
-        return
-    address = f"{constants.ENDPOINT}/api/{kind}s/{repo}/xet-{right}-token/main"
-    host = ""
-    # The step itself reports what is wrong with the Hub.
-    with suppress(httpx2.HTTPError, RulerError, ValueError, AttributeError):
-        response = get_session().get(address, headers=build_hf_headers())
-        header = response.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
-        host = header or response.json().get("casUrl", "")
-    try:
-        if host.startswith("http"):
-            httpx2.head(host, timeout=httpx2.Timeout(PROBE, connect=CONNECT))
-    except httpx2.TransportError:
-        go_without_xet(doing, host)
-
-
-def go_without_xet(doing: str, host: str) -> None:
-    """Send and fetch files through the Hub itself from here on, and say so once."""
-    if not constants.HF_HUB_DISABLE_XET:  # else another thread has warned already
-        constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
-        what = f"{urlsplit(host).netloc}, which stores large files (Xet), did not answer"
-        warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
 
 
 def is_reachable() -> bool:
@@ -276,7 +289,7 @@ def token() -> str | None:
     """
     try:
         return get_token()
-    except (OIDCError, httpx2.HTTPError) as error:
+    except (OIDCError, http.HTTPError) as error:
         where, why = "the token of HF_OIDC_RESOURCE", " ".join(str(error).split())
         raise RulerError(where, why) from error
     except OSError:

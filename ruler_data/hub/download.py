@@ -20,8 +20,8 @@ from huggingface_hub.errors import (
 )
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import offline, sha256_file
-from ruler_data.hub.client import client, use_xet_if_reachable
+from ruler_data.files import sha256_file
+from ruler_data.hub.client import client
 from ruler_data.hub.repo import tree
 from ruler_data.hub.retry import HubDown, with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
@@ -33,6 +33,7 @@ from ruler_data.names import (
     quote,
     released_version,
 )
+from ruler_data.network import offline
 from ruler_data.terminal import warn
 
 #: Number of parallel downloads.
@@ -234,8 +235,6 @@ def _download(
     )
     try:
         if not offline():
-            if name.endswith(".parquet"):
-                use_xet_if_reachable(repo, "dataset", release, "read")
             return Path(with_retries(where, partial(fetch, force_download=again)))
     except HubDown as error:
         why = str(error).removeprefix(f"{where}: ")

@@ -21,7 +21,7 @@ from huggingface_hub import (
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client, use_xet_if_reachable
+from ruler_data.hub.client import client
 from ruler_data.hub.retry import explain, refuses, with_retries
 
 #: The branch that releases are committed to.
@@ -179,7 +179,6 @@ def put_files(
                 data = file.source()
                 content = data if isinstance(data, bytes) else str(data)
                 additions[file.path, file.sha256] = CommitOperationAdd(file.path, content)
-        use_xet_if_reachable(repo, kind, doing, "write")
         adding = [additions[file.path, file.sha256] for file in new]
         try:
             done = client().create_commit(

@@ -8,14 +8,15 @@ import re
 from collections.abc import Callable, Collection
 from traceback import walk_tb
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-from httpx2 import HTTPError
 from huggingface_hub.errors import GatedRepoError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
 from ruler_data.errors import RulerError
-from ruler_data.files import TEMPORARY, retry_after
-from ruler_data.hub.client import GaveUp, Patience, client, go_without_xet, token
+from ruler_data.hub.client import GaveUp, NoAnswer, Patience, client, token
+from ruler_data.hub.library import http
 from ruler_data.names import quote
+from ruler_data.network import TEMPORARY, retry_after
 
 #: What to do about a status, where the server's own message does not say it.
 MEANINGS = {
@@ -31,8 +32,9 @@ MEANINGS = {
 #: the message.
 _STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
 _NO_ANSWER = re.compile(r"error sending request for url \((\S+?)\)")
+_WITHOUT_XET = "HF_HUB_DISABLE_XET=1 goes without it"
 #: Packages whose errors are about a request; they share no base class.
-_CLIENTS = ("huggingface_hub", "httpx2", "hf_xet")
+_CLIENTS = ("huggingface_hub", http.__name__, "hf_xet")
 #: What they raise if an answer is not what they expect (e.g. HTML with status 200), or if another
 #: thread has closed the connection in use (RuntimeError).
 _GARBLED = (
@@ -41,6 +43,10 @@ _GARBLED = (
 )
 
 T = TypeVar("T")
+
+
+#: What helps while the Hub is down.
+LATER = "run the same command again later to resume"
 
 
 class HubDown(RulerError):
@@ -65,13 +71,18 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
             return work()
         except GaveUp as error:
             raise HubDown(doing, *error.args) from error
+        except NoAnswer as error:
+            if not patience.wait(doing, str(error), error.pause):
+                what = f"the Hub cannot be reached or does not work ({error})"
+                raise HubDown(doing, f"{what}; {LATER}") from error
         except RulerError:
             raise
         except Exception as error:
             cause, code = root(error), status(error)
             if silent := _NO_ANSWER.search(str(cause)):
-                go_without_xet(doing, silent[1])  # no attempt from here on uses Xet, so this ends
-                continue
+                host = urlsplit(silent[1]).netloc
+                what = f"{host}, which stores large files (Xet), did not answer"
+                raise HubDown(doing, f"{what}; {_WITHOUT_XET}, or {LATER}") from error
             response = getattr(cause, "response", None)
             pause = retry_after(response.headers) if response is not None else None
             what = f"the Hub answered {code}" if code else "no answer from the Hub"
@@ -83,7 +94,7 @@ def root(error: BaseException) -> BaseException:
     """Return the error in a chain of causes that says what the Hub or the network did."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, (HTTPError, OfflineModeIsEnabled, RulerError)):
+        if isinstance(cause, (http.HTTPError, OfflineModeIsEnabled, RulerError)):
             return cause
         cause = cause.__cause__ or cause.__context__
     return error
@@ -114,12 +125,12 @@ def refuses(error: BaseException, path: str) -> bool:
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     """Whether another attempt may succeed: no response, half a response, or such a status."""
     cause = root(error)
-    if isinstance(cause, (RulerError, OfflineModeIsEnabled)):
+    if isinstance(cause, (RulerError, OfflineModeIsEnabled, http.TooManyRedirects)):
         return False
     if (code := status(error)) is not None:
         return code in TEMPORARY or code in also
     incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
-    broken = isinstance(cause, (HTTPError, ConnectionError, TimeoutError))
+    broken = isinstance(cause, (http.HTTPError, ConnectionError, TimeoutError))
     return incomplete or broken or (isinstance(cause, _GARBLED) and _is_of_client(error))
 
 
@@ -145,6 +156,8 @@ def explain(error: Exception, doing: str) -> RulerError:
         return RulerError(doing, MEANINGS[401])
     if isinstance(cause, GatedRepoError):
         return RulerError(doing, f"it is gated: accept its terms on the Hub and log in ({code})")
+    if isinstance(cause, http.TooManyRedirects):
+        return RulerError(doing, "the Hub's redirects lead in a circle")
     if code is not None:
         meaning = MEANINGS.get(code, down if code >= 500 else "the Hub refuses it")
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
@@ -153,7 +166,8 @@ def explain(error: Exception, doing: str) -> RulerError:
         what = f"the Hub cannot be reached or does not work ({reason})"
         return HubDown(doing, f"{what}; run the same command again to resume")
     if isinstance(cause, OSError):  # of this machine
-        return RulerError(doing, cause.filename or "disk", cause.strerror or reason)
+        where = cause.filename or ("disk" if cause.errno else "the Hub")
+        return RulerError(doing, where, cause.strerror or reason)
     if not isinstance(cause, ValueError) or not _is_of_client(error):
         raise error
     if isinstance(cause, UnicodeEncodeError):

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ruler_data.errors import RulerError
-from ruler_data.files import cache_dir, offline, write_bytes
+from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
+from ruler_data.network import offline
 
 #: Seconds after which a download is given up.
 TIMEOUT = 300

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, download
+from ruler_data.files import cache_dir
 from ruler_data.manifest import TokenizerInfo
+from ruler_data.network import download
 from ruler_data.tokenizers.counters import Counter, CounterName, Probes, decoded
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer
 

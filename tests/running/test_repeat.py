@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
@@ -192,6 +193,21 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     assert [(row["sample"], row["index"]) for row in rows] == [*product(range(4), range(6))]
     given = [bool(row["prediction"]) for row in rows]
     assert given == [True] * 12 + [True, False] * 3 + [False] * 6
+
+
+def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_again(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "strange_answers.py"
+    module.write_text("def say(requests):\n    return ['x'] * len(requests)\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    named = {"function": "strange_answers:say"}
+    ruler_eval.run(frozen, out=tmp_path / "run", engine="python", options=named, rows=1)
+    del sys.modules["strange_answers"]
+    with pytest.raises(UsageError, match="names code, which is not run"):
+        repeat(tmp_path / "run", 1)
+    assert "strange_answers" not in sys.modules
+    assert repeat(tmp_path / "run", 1, options=named).changed == 0
 
 
 def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: Path) -> None:

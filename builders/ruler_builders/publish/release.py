@@ -26,7 +26,6 @@ from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import offline
 from ruler_data.hub.client import UNREACHABLE, is_reachable, token
 from ruler_data.hub.repo import (
     PushFile,
@@ -42,6 +41,7 @@ from ruler_data.hub.retry import HubDown
 from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
+from ruler_data.network import offline
 from ruler_data.untrusted.text import read_bytes
 
 #: Path of a config's file; one that no manifest names is left from an unfinished release.

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_dir, cached_bytes, download, hash_files
+from ruler_data.files import cache_dir, cached_bytes, hash_files
+from ruler_data.network import Unreachable, download
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer

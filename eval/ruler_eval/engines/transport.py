@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic_core import to_json
 
-from ruler_data.files import retry_after
 from ruler_data.names import quote
+from ruler_data.network import check_environment, retry_after
 
 #: HTTP statuses after which a retry may succeed (520 to 530: of Cloudflare and of Anthropic), and
 #: those after which no request will.
@@ -77,6 +77,7 @@ class Transport:
         path, query = parts.path.rstrip("/"), f"?{parts.query}" * bool(parts.query)
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{path}", query
         self._timeout, self._open_at = timeout, 0.0
+        check_environment()
         self._http = httpx2.Client(
             headers={"Content-Type": "application/json", **headers},
             timeout=httpx2.Timeout(timeout, connect=10.0, pool=None),

@@ -1,0 +1,240 @@
+"""The network: what the environment says of it, when it is slow, and downloads pinned by a hash."""
+
+import contextvars
+import fcntl
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from functools import partial
+from http import HTTPStatus
+from importlib.util import find_spec
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+from urllib.parse import urlsplit
+
+from ruler_data.errors import RulerError
+from ruler_data.files import sha256_file, unwritable
+from ruler_data.names import quote
+
+#: Seconds without a byte after which a host counts as unreachable.
+TIMEOUT = 10
+#: Attempts of a download that a host answers with a temporary error.
+ATTEMPTS = 3
+#: Statuses that another attempt may not get.
+TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+#: Bytes that must arrive in the time limit of a client.
+BYTES = 4096
+#: Bytes a second of the slowest download, and bytes of one whose size is not told.
+SLOWEST, UNKNOWN = 20_000, 10_000_000
+#: Connections that a signal ends, since a thread that waits for bytes does not see it.
+connections: list[socket.socket] = []
+T = TypeVar("T")
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+class Unreachable(RulerError):
+    """The address did not answer; a mirror may."""
+
+
+def offline() -> bool:
+    """Whether the user has turned downloads off (RULER_OFFLINE or HF_HUB_OFFLINE)."""
+    switches = ("RULER_OFFLINE", "HF_HUB_OFFLINE")
+    return any(os.environ.get(name, "0") not in ("", "0") for name in switches)
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse a proxy or a certificate file with which no client can be made.
+
+    Raises:
+        RulerError: with the variable and its value, without a password.
+    """
+    for name in (*_PROXIES, *map(str.lower, _PROXIES)):
+        if fault := _proxy_fault(environment.get(name, "")):
+            where = f"{name}={quote(environment[name].rpartition('@')[2])[1:-1]}"
+            raise RulerError(where, fault)
+    for name in _CERTIFICATES:
+        if (path := environment.get(name)) and not Path(path).exists():
+            what = "no such file or folder; name the certificates of your network, or unset it"
+            where = f"{name}={quote(path)[1:-1]}"
+            raise RulerError(where, what)
+
+
+def _proxy_fault(address: str) -> str:
+    """Return why a proxy cannot be used; empty if it can.
+
+    >>> _proxy_fault("http://user:secret@proxy:3128"), _proxy_fault("")
+    ('', '')
+    >>> _proxy_fault("::::")
+    'is not the address of a proxy, e.g. http://proxy:3128'
+    """
+    if not address:
+        return ""
+    try:
+        url = urlsplit(address if "://" in address else f"http://{address}")
+        is_known = url.scheme in ("http", "https", "socks5", "socks5h") and url.port != 0
+    except ValueError:
+        is_known = False
+    if not is_known or not url.hostname:
+        return "is not the address of a proxy, e.g. http://proxy:3128"
+    if url.scheme.startswith("socks") and find_spec("socksio") is None:
+        return "a SOCKS proxy needs the package socksio: pip install socksio"
+    return ""
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """Return what `work` returns; TimeoutError if it takes longer, whatever a host does meanwhile.
+
+    A time limit of a client starts anew with every byte.
+    """
+    future, context = Future[T](), contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(work))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(seconds)
+
+
+def steady(parts: Iterable[bytes], seconds: float) -> Iterator[bytes]:
+    """Yield the bytes of a reply; TimeoutError if too few come in this time."""
+    begun, count = time.monotonic(), 0
+    for part in parts:
+        count += len(part)
+        if (now := time.monotonic()) - begun > seconds:
+            if count < BYTES:
+                msg = f"fewer than {BYTES:,} bytes in {seconds:.0f} s"
+                raise TimeoutError(msg)
+            begun, count = now, 0
+        yield part
+
+
+def close_connections() -> None:
+    """End all connections: what waits for their bytes fails."""
+    for connection in connections:
+        with suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)  # not TLS's, which is not atomic
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a response asks to wait, or None if it does not ask.
+
+    >>> retry_after({"Retry-After": "120"}), retry_after({"ratelimit": '"api";r=0;t=55'})
+    (120.0, 55.0)
+    >>> retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})  # in the past
+    0.0
+    """
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    after = lower.get("retry-after", "")
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", after, re.ASCII):
+        return float(after)
+    with suppress(ValueError, OverflowError):
+        return max(parsedate_to_datetime(after).timestamp() - time.time(), 0.0)
+    used_up = re.search(r";\s*r=0;\s*t=([0-9]{1,9})", lower.get("ratelimit", ""))
+    return float(used_up[1]) if used_up else None
+
+
+def download(url: str, sha256: str | None, folder: Path, *, name: str | None = None) -> Path:
+    """Return a downloaded file; one in the folder with the right hash is not downloaded again.
+
+    What was received before a break stays in a file `.part`: the next attempt, or the same command
+    again, asks for the rest. A host that cannot be connected to is not tried again, so that a
+    machine without network does not wait.
+
+    Args:
+        url: its address.
+        sha256: its hash; None only if the caller checks what is in it.
+        folder: to keep it in.
+        name: of the file there; None for the last part of the address.
+
+    Raises:
+        Unreachable: no answer, or downloads are off.
+        RulerError: the hash differs, or the file cannot be written.
+    """
+    import requests
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    path = folder / (name or url.rsplit("/", 1)[-1])
+    where = re.sub("//[^/@]*@", "//", url)  # without the password of a mirror
+    if path.is_file() and sha256 in (None, sha256_file(path)):
+        return path
+    if offline():
+        raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
+    check_environment()
+    part = path.with_name(f"{path.name}.part")
+    retrying = Retrying(
+        retry=retry_if_exception(_is_temporary),
+        wait=wait_exponential(),
+        stop=stop_after_attempt(ATTEMPTS),
+        reraise=True,
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with part.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
+            if path.is_file() and sha256 in (None, sha256_file(path)):
+                return path
+            retrying(_receive, url, file)
+            actual = sha256_file(part)
+            if sha256 not in (None, actual):
+                file.truncate(0)
+                what = f"refused: sha256 expected {sha256}, found {actual}"
+                raise RulerError(where, what)
+            part.replace(path)
+    except (requests.RequestException, TimeoutError) as error:
+        raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        with suppress(OSError):
+            if not part.stat().st_size:
+                part.unlink()
+    return path
+
+
+def _receive(url: str, file: BinaryIO) -> None:
+    """Append to a file what it lacks."""
+    import requests
+
+    from ruler_data.terminal import transfer
+
+    done = file.seek(0, os.SEEK_END)
+    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}
+    get = partial(requests.get, url, headers=headers, stream=True, timeout=TIMEOUT)
+    with within(3 * TIMEOUT, get) as reply:
+        if reply.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of another file
+            file.truncate(0)
+            raise requests.exceptions.ChunkedEncodingError(url)
+        reply.raise_for_status()
+        if reply.status_code != HTTPStatus.PARTIAL_CONTENT:
+            file.truncate(0)
+            done = 0
+        size = int(reply.headers.get("Content-Length", 0))
+        with transfer(url.rsplit("/", 1)[-1], done + size) as advance:
+            advance(done)
+
+            def write() -> None:
+                for chunk in reply.iter_content(1 << 16):
+                    file.write(chunk)
+                    advance(len(chunk))
+
+            within(3 * TIMEOUT + (size or UNKNOWN) / SLOWEST, write)
+    file.flush()
+
+
+def _is_temporary(error: BaseException) -> bool:
+    """Whether a host that was reached may answer the next request."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return error.response.status_code in TEMPORARY
+    return isinstance(error, (requests.exceptions.ChunkedEncodingError, requests.ReadTimeout))
