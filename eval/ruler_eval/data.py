@@ -46,6 +46,9 @@ class DataInfo:
     #: runs of versions that did not record it.
     inputs: str = ""
     edition: str = BALANCED
+    #: Data version of the package that drew the rows, whatever their release is called; empty in
+    #: runs of versions that did not record it.
+    rows_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Dataset:
             rows=dict(self.rows),
             inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
+            rows_version=manifest.rows_version,
         )
 
     def choose(

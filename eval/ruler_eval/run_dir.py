@@ -105,6 +105,7 @@ class RunInfo:
         body = asdict(self)
         if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
             del body["data"]["edition"]
+        del body["data"]["rows_version"]  # the digests stand for it
         if not self.procedure:
             del body["procedure"]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -114,7 +115,9 @@ class RunInfo:
 #: What must be the same in two runs that are compared, in the words of a refusal.
 COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
     "editions": lambda run: run.data.edition,
-    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
+    "MAJOR data versions": lambda run: (run.data.rows_version or run.data.data_version).partition(
+        "."
+    )[0],
     "protocols": lambda run: run.protocol,
     "contexts": lambda run: "left out" if run.no_context else "given",
     "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
