@@ -11,14 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ruler_builders
 from ruler_builders.card import Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.write_parquet import parquet_options
 from ruler_builders.proof import CLAIMED, Verdict, proved
 from ruler_data import Row, Span
 from ruler_data.manifest import Manifest, _self_digest, layout
+from ruler_data.parquet import CANARY
 from ruler_data.tasks import TASKS
 from ruler_data.version import __version__
 from tests.commands import one_line
@@ -30,8 +34,10 @@ from tests.tampering import (
     copy_of,
     edit_config,
     edit_configs,
+    edit_file,
     edit_manifest,
     edit_table,
+    file_of,
     forge_all,
     insert,
     manifest_of,
@@ -41,6 +47,7 @@ from tests.tampering import (
     table_of,
 )
 
+VT = file_of("vt_1024")
 OPTIONS = ("--lengths", 1024, "--rows", 24, "--sources-kind", "sample", "--tokenizer", "mistral")
 
 
@@ -437,14 +444,113 @@ def test_a_file_that_no_build_writes_is_found(folder: Path, tmp_path: Path, cli:
     )
 
 
-@pytest.mark.parametrize("notes", [{"claim": "GPT-9 scores 100 %"}, None])
-def test_a_file_with_other_metadata_than_the_canary_is_found(
-    notes: dict[str, str] | None, folder: Path, tmp_path: Path, cli: Cli
+def footer(data: bytes) -> int:
+    """Return where the footer of a parquet file begins."""
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def in_footer(before: bytes, after: bytes) -> Callable[[bytes], bytes]:
+    assert len(before) == len(after)
+
+    def edit(data: bytes) -> bytes:
+        assert before in data[footer(data) :]
+        return data[: footer(data)] + data[footer(data) :].replace(before, after)
+
+    return edit
+
+
+def without_page_index(data: bytes) -> bytes:
+    """Return a file whose page index, which stands before the footer, is zeros."""
+    group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+    last = group.column(group.num_columns - 1)
+    end = last.data_page_offset + last.total_compressed_size
+    return data[:end] + bytes(footer(data) - end) + data[footer(data) :]
+
+
+def written(change: Callable[[pa.Table], pa.Table], **options: object) -> Callable[[bytes], bytes]:
+    """Return an edit that writes a changed table with the builder's own writer and options."""
+
+    def edit(data: bytes) -> bytes:
+        table = change(pq.read_table(pa.BufferReader(data)))
+        sink = pa.BufferOutputStream()
+        layout = {**parquet_options(TASKS["vt"]), **options}
+        with pq.ParquetWriter(sink, table.schema, **layout) as writer:
+            writer.add_key_value_metadata({"canary": CANARY})
+            for part in (table, *([table.slice(0, 0)] if "empty" in change.__name__ else [])):
+                writer.write_table(part)
+        return bytes(sink.getvalue().to_pybytes())
+
+    return edit
+
+
+def as_it_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+def with_an_empty_group(table: pa.Table) -> pa.Table:
+    return table
+
+
+def nullable(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))
+
+
+def with_nested_metadata(table: pa.Table) -> pa.Table:
+    item = pa.field("item", pa.string(), metadata={"claim": "GPT-9 scores 100 %"})
+    place = table.schema.get_field_index("outputs")
+    return table.cast(table.schema.set(place, pa.field("outputs", pa.list_(item), nullable=False)))
+
+
+WRITER = f"parquet-cpp-arrow version {pa.__version__}"
+#: Forged containers of the same rows.
+CONTAINERS: dict[str, Callable[[bytes], bytes]] = {
+    "false statistics": in_footer(b"vt", b"zz"),
+    "a page index of zeros": without_page_index,
+    "a script before the footer": lambda data: (
+        data[: footer(data)] + b"#!/bin/sh\nrm -rf /\n" + data[footer(data) :]
+    ),
+    "another writer": in_footer(WRITER.encode(), f"{'GPT-9 scores 100 %':{len(WRITER)}}".encode()),
+    "nested metadata": written(with_nested_metadata),
+    "snappy": written(as_it_is, compression="snappy", compression_level=None),
+    "no page index": written(as_it_is, write_page_index=False),
+    "no checksums": written(as_it_is, write_page_checksum=False),
+    "nullable columns": written(nullable),
+    "an empty group": written(with_an_empty_group),
+    "other metadata": written(lambda table: table.replace_schema_metadata({"claim": "100 %"})),
+}
+
+
+@pytest.mark.parametrize("forgery", CONTAINERS)
+def test_another_container_of_the_same_rows_is_found(
+    forgery: str, folder: Path, tmp_path: Path, cli: Cli
 ) -> None:
     copy = copy_of(folder, tmp_path)
-    edit_table(copy, "vt_1024", table_of(copy, "vt_1024").replace_schema_metadata(notes))
+    data = CONTAINERS[forgery]((copy / VT).read_bytes())
+    assert data != (copy / VT).read_bytes()
+    edit_file(copy, "vt_1024", data)
     render(copy)
-    must_find(cli("verify", copy, "--tasks", "vt"), "metadata expected the canary")
+    found = must_find(cli("verify", copy, "--tasks", "vt"))
+    assert all(line.startswith(VT) for line in found)
+
+
+def test_with_another_pyarrow_the_container_is_claimed(folder: Path, tmp_path: Path) -> None:
+    assert not any("pyarrow" in line for line in ruler_builders.verify(folder).claimed)
+    copy, other = copy_of(folder, tmp_path), WRITER[:-6] + "21.0.0"
+    data = written(as_it_is, write_page_index=False)((copy / VT).read_bytes())
+    edit_file(copy, "vt_1024", in_footer(WRITER.encode(), other.encode())(data))
+    edit_manifest(copy, pyarrow="21.0.0")
+    render(copy)
+    verdict = ruler_builders.verify(copy, tasks="vt", progress=False)
+    assert verdict.exit_status == 0, verdict.findings
+    assert any("bytes of parquet files: of pyarrow 21.0.0" in line for line in verdict.claimed)
+
+
+@pytest.mark.parametrize("name", ["README.md", VT])
+def test_a_symbolic_link_is_found(name: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
+    copy = copy_of(folder, tmp_path)
+    (copy / name).rename(tmp_path / "elsewhere")
+    (copy / name).symlink_to(tmp_path / "elsewhere")
+    must_find(cli("verify", copy, "--tasks", "vt"), f"{name}: is a symbolic link")
 
 
 def test_a_source_that_the_manifest_leaves_out_is_found(
