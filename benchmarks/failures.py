@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measuring import table
 
+from ruler_eval.exact import exact_scores
+from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
-from ruler_report.exact import exact_scores
-from ruler_report.failures import MEANINGS, failure_of
 from tests.labelled_answers import RIGHT, labelled_answers
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     for row, task, label, text in labelled_answers():
         answer = clean(text)
         score = score_row(row, task, answer)
-        found = failure_of(row, task, answer, score, None) or RIGHT
+        found = failure_of(row, task, answer, score) or RIGHT
         pairs[label, found] += 1
         if label == RIGHT and task.metric == "all":
             exact[exact_scores(row, task, answer, score)[0] == 1] += 1

@@ -30,8 +30,8 @@ from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_dataset
-from ruler_report.prediction_formats import Place, parse_record
-from ruler_report.predictions import pair_rows, read_run
+from ruler_eval.predictions import Place, parse_record
+from ruler_eval.run_dir import RunFolder
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {
@@ -57,9 +57,10 @@ class Said:
 
 def of_run(run: Path, data: Path) -> Iterator[Said]:
     """Yield the answers of a run."""
-    frozen, (_, answers) = open_dataset(str(data)), read_run(run)
+    frozen, answers = open_dataset(str(data)), RunFolder(run).answers()
     for config in frozen.rows:
-        for row, (answer,) in pair_rows(frozen, answers, config):
+        for row in frozen.read(config):
+            answer = answers.get((config, row.index, 0))
             if answer and answer.text is not None:
                 yield Said(config, row.index, answer.text, row.prompt, row.outputs)
 
@@ -98,7 +99,7 @@ def freeze(said: Sequence[Said], folder: Path) -> Path:
 
 def ours(place: Path, data: Path, scratch: Path, *options: str) -> dict[str, float]:
     """Return our scores by config, with the digits that upstream prints."""
-    command = [sys.executable, "-m", "ruler_eval", "score", str(place), "--data", str(data),
+    command = [sys.executable, "-m", "ruler_cli", "score", str(place), "--data", str(data),
                "--json", "--out", str(scratch / "results.json"), *options]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     cells = json.loads(done.stdout)["cells"]

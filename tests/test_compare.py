@@ -24,7 +24,7 @@ SCORES = {f"vt_{length}": coin(f"c{length}", 0.8, 50) for length in (4096, 8192)
 
 def save(folder: Path, results: Results) -> Path:
     folder.mkdir(exist_ok=True)
-    write_results(folder / "results.json", results, {})
+    write_results(folder / "results.json", results)
     return folder
 
 

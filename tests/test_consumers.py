@@ -131,4 +131,4 @@ def test_a_harness_reads_an_export_sends_each_prompt_as_it_is_and_is_read_back(
     sent = (tmp_path / "sent").read_text(encoding="utf-8").splitlines()
     assert sorted(map(ast.literal_eval, sent)) == sorted(prompts_of(builds()))
     (record,) = ruler_eval.score(tmp_path / "out", builds()).to_records()
-    assert (record["config"], record["score"], record["scored"]) == ("vt_1024", 1.0, 3)
+    assert (record["config"], record["score"], record["answered"]) == ("vt_1024", 1.0, 3)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 
 import ruler_report
 from ruler_data import RulerError
-from ruler_eval.run_dir import STARTS
-from ruler_report.derive import derive
+from ruler_eval.data import open_dataset
+from ruler_eval.run_dir import STARTS, RunInfo, read_info
+from ruler_eval.scoring import load_scores
+from ruler_report import write
 from ruler_report.publication import compose
 from tests.commands import one_line, succeeded
 from tests.running.processes import evaluate
@@ -33,6 +35,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def scored(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that knows where its rows are, with its results."""
+    DATA.append(sample_build)
     folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, patchy(0.6), FEW)
     info = run_info(sample_build, FEW)
     starts = {"at": "2026-01-01T00:00:00+00:00", "fingerprint": info.fingerprint}
@@ -66,109 +69,115 @@ def in_field(*path: str, value: Any) -> Callable[[Path], None]:  # noqa: ANN401
     return in_json("results.json", change)
 
 
-def in_answers(
-    change: Callable[[list[Json]], list[Json]], *, hidden: bool = False
-) -> Callable[[Path], None]:
-    """Change a journal; if hidden, results.json no longer says what it was made of."""
+def in_answers(change: Callable[[list[Json]], list[Json]]) -> Callable[[Path], None]:
+    """Change a journal."""
 
     def forge(run: Path) -> None:
-        path = run / "answers-0-of-2.jsonl"
-        lines = change([json.loads(line) for line in path.read_text().splitlines()])
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        if hidden:
-            in_json("results.json", lambda body: body.update(files={}))(run)
+        journals = sorted(run.glob("answers-*"))
+        texts = [line for path in journals for line in path.read_text().splitlines()]
+        lines = "".join(json.dumps(line) + "\n" for line in change([*map(json.loads, texts)]))
+        for path in journals:
+            path.write_text(lines if path == journals[0] else "")
 
     return forge
+
+
+def in_data(**fields: Any) -> Callable[[Path], None]:  # noqa: ANN401
+    """Describe the rows of a run otherwise than their manifest, with a fingerprint that fits."""
+
+    def forge(run: Path) -> None:
+        info = read_info(run)
+        info = replace(info, data=replace(info.data, **fields))
+        write_info(run, info)
+
+    return forge
+
+
+def write_info(run: Path, info: RunInfo) -> None:
+    body = {"fingerprint": info.fingerprint, **asdict(info)}
+    (run / "run.json").write_text(json.dumps(body))
+    (run / "results.json").unlink(missing_ok=True)
 
 
 def every(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
     return lambda lines: [{**line, **fields} for line in lines]
 
 
-def dropped(rows: int) -> Callable[[Path], None]:
-    """Leave the last rows out of results.json, in all columns alike."""
-
-    def change(body: Json) -> None:
-        one = body["configs"]["vt_4096"]
-        one["rows"] -= rows
-        for name in ("scores", "exact", "f1", "characters", "tokens"):
-            one[name] = one[name][: one["rows"]]
-        one["questions"] = one["questions"][: 16 * one["rows"]]
-        one["failures"] = {}
-
-    return in_json("results.json", change)
+def first(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
+    return lambda lines: [{**lines[0], **fields}, *lines[1:]]
 
 
-def another(run: Path) -> None:
-    """Take the answers of another config for those of this one."""
-    in_answers(
-        lambda lines: [
-            {**line, "config": "vt_4096" if line["config"] == "qa_1_4096" else "qa_1_4096"}
-            for line in lines if line["config"] in ("vt_4096", "qa_1_4096")
-        ],
-        hidden=True,
-    )(run)  # fmt: skip
+def with_questions(lines: list[Json]) -> list[Json]:
+    """Return answers with the digests of their questions."""
+    data = open_dataset(str(DATA[0]))
+    questions = {config: data.questions(config) for config in FEW}
+    return [{**line, "question_digest": questions[line["config"]][line["index"]]} for line in lines]
 
 
-CHANGED = "answers-0-of-2.jsonl: was changed after results.json"
+#: The rows, once they are built.
+DATA: list[Path] = []
 VT = "configs.vt_4096"
+#: Each is refused, and why.
 FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "all scores 1": (
-        of_config("scores", lambda x: [1.0] * len(x)),
-        rf"{VT}.scores.\d: '1.0' is claimed, '0.*found",
+        of_config("scores", lambda x: [1.0] * len(x)), rf"{VT}.scores.\d: 1.0 is claimed, 0",
     ),
     "exact scores": (of_config("exact", lambda x: [1.0] * len(x)), f"{VT}.exact"),
-    "headline": (of_config("headline", lambda _: "exact"), f"{VT}.headline: 'exact' is claimed"),
-    "questions": (of_config("questions", lambda x: "0" * len(x)), f"{VT}.questions"),
-    "fewer rows": (dropped(2), f"{VT}.characters"),
     "a config left out": (
         in_json("results.json", lambda body: body["configs"].pop("qa_1_4096") and None),
-        "configs.qa_1_4096: 'nothing' is claimed",
+        "configs.qa_1_4096.scores",
     ),
-    "cut off": (of_config("truncated", lambda _: [0]), f"{VT}.truncated"),
-    "kinds of failure": (of_config("failures", lambda _: {}), f"{VT}.failures"),
-    "parameters": (of_config("params", lambda _: {"hops": 9}), f"{VT}.params"),
     "noise": (in_field("noise", value=-1.0), "noise: Input should be greater than"),
-    "model": (in_field("run", "model", value="org/better"), "run.model: 'org/better' is claimed"),
-    "fingerprint": (in_field("fingerprint", value="sha256:1"), "fingerprint: 'sha256:1' is claim"),
-    "who answered": (in_field("validity", "models", value={"gpt": 18}), "by gpt.* is claimed"),
+    "fingerprint": (in_field("fingerprint", value="sha256:1"), "fingerprint sha256:1 is claim"),
     "model of the run": (
         in_json("run.json", lambda body: body.update(model="org/better")),
-        "fingerprint: .* is claimed",
+        "edited after it was written|fingerprint .* is claimed",
     ),
-    "texts": (in_answers(every(text="all of them")), CHANGED),
-    "texts, files hidden": (
-        in_answers(every(text="all of them"), hidden=True), "configs.*.characters",
-    ),
-    "wrong answers removed": (in_answers(lambda lines: lines[1:]), CHANGED),
-    "another's answers": (another, "characters|configs"),
     "answers to another question": (
-        in_answers(every(question_digest="0" * 16), hidden=True), "to another question",
+        in_answers(every(question_digest="0" * 16)), "to another question",
     ),
-    "answers of another model": (
-        in_answers(every(model="org/better"), hidden=True), "by org/better.*found",
-    ),
-    "a journal added": (
-        lambda run: (run / "answers-1-of-3.jsonl").write_text("") and None,
-        "answers-1-of-3.jsonl: was added after|$",
-    ),
-    "timestamps": (
-        lambda run: (run / STARTS).write_text(
-            (run / STARTS).read_text().replace("2026-01-01", "2025-01-01")
-        ) and None,
-        "starts.jsonl: was changed after results.json",
-    ),
+    "sample": (in_data(sample=False), "says that sample is False, the manifest of the rows True"),
+    "seed": (in_data(seed=7), "says that seed is 7"),
+    "edition": (in_data(edition="upstream-2026-07"), "says that edition is upstream-2026-07"),
+    "version": (in_data(data_version="9.0.0"), "says that data_version is 9.0.0"),
+    "sources": (in_data(inputs="0" * 64), "says that inputs is 0000"),
+    "tokenizer": (in_data(tokenizer_fingerprint="0" * 64), "says that tokenizer_fingerprint is"),
 }  # fmt: skip
+#: Each leaves a row of vt_4096 unanswered, and what is said.
+UNANSWERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a few prompt tokens": (in_answers(first(prompt_tokens=5)), "5 prompt tokens are not the row"),
+    "a text beyond the budget": (in_answers(first(text="word " * 5000)), "5,000 words are more th"),
+    "no question": (
+        in_answers(lambda lines: first(question_digest=None)(with_questions(lines))),
+        "its question is not recorded",
+    ),
+    "another model": (
+        in_answers(lambda lines: first(model="org/better")(every(model="org/a")(lines))),
+        "",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_is_refused_by_name(name: str, scored: Path, tmp_path: Path) -> None:
     forge, said = FORGERIES[name]
     run = shutil.copytree(scored, tmp_path / "run")
-    assert not derive(run).claimed
+    assert not load_scores(run).claimed
     forge(run)
     with pytest.raises(RulerError, match=said):
-        derive(run)
+        load_scores(run)
+
+
+@pytest.mark.parametrize("name", UNANSWERED)
+def test_what_no_run_can_have_answered_is_unanswered(
+    name: str, scored: Path, tmp_path: Path
+) -> None:
+    forge, said = UNANSWERED[name]
+    run = shutil.copytree(scored, tmp_path / "run")
+    forge(run)
+    scores = load_scores(run)
+    assert len(scores.unanswered) == 1 and not scores.claimed
+    assert said in " ".join(scores.notes)
 
 
 def test_no_command_takes_scores_that_their_answers_contradict(
@@ -183,18 +192,19 @@ def test_no_command_takes_scores_that_their_answers_contradict(
         (1, "leaderboard", run, "--out", tmp_path / "out"),
         (1, "publish", run, "--repo", "org/preds", "--dry-run"),
     ):
-        assert "'1.0' is claimed" in refused(evaluate(*command), code), command
+        assert "1.0 is claimed" in refused(evaluate(*command), code), command
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(
-    scored: Path, tmp_path: Path
-) -> None:
+def test_where_nothing_can_be_written_scores_are_printed(scored: Path, tmp_path: Path) -> None:
+    nowhere, scores = Path("/proc/no/results.json"), load_scores(scored)
+    done = write.score(scores, nowhere, is_asked=False)
+    assert done.file is None and "the scores are only printed" in " ".join(done.notes)
+    with pytest.raises(RulerError, match="cannot be written"):
+        write.score(scores, nowhere, is_asked=True)
     (tmp_path / "file").touch()
-    nowhere = {"RULER_CACHE": str(tmp_path / "file" / "cache")}
-    for command in (("score", scored, "--out", tmp_path / "r.json"), ("compare", scored, scored)):
-        succeeded(evaluate(*command, env=nowhere))
-    assert (tmp_path / "r.json").read_bytes() == (scored / "results.json").read_bytes()
+    env = {"RULER_CACHE": str(tmp_path / "file" / "cache")}
+    succeeded(evaluate("compare", scored, scored, env=env))
 
 
 def test_a_run_without_a_score_is_named_by_its_place(scored: Path, tmp_path: Path) -> None:
@@ -221,54 +231,38 @@ def test_a_later_start_does_not_change_the_time_of_a_published_record(
     assert record["evaluation_timestamp"] == forged["evaluation_timestamp"]
 
 
-def test_the_validity_line_is_never_that_of_the_file(scored: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(scored, tmp_path / "run")
-    wanted = derive(run).validity
-    in_field("package_version", value="0.0.1")(run)
-    in_field("validity", "partial", value=True)(run)
-    in_field("validity", "models", value={"org/better": 18})(run)
-    assert wanted and derive(run).validity == replace(wanted, partial=True)
-
-
-def test_noise_and_kinds_of_failure_are_never_those_of_the_file(
+def test_of_an_edited_file_nothing_is_taken_but_that_rows_may_lack(
     scored: Path, tmp_path: Path
 ) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
-    wanted = derive(run)
+    wanted = load_scores(run)
+    assert wanted.validity
+    in_field("validity", "partial", value=True)(run)
+    in_field("validity", "models", value={"org/better": 18})(run)
     in_field("noise", value=0.9)(run)
-    in_field("package_version", value="0.0.1")(run)
-    forged = {"refusal": [0], "as without context": [0, 1, 2, 3, 4, 5, 99]}
-    of_config("failures", lambda _: forged)(run)
-    found, config = derive(run), wanted.configs["vt_4096"]
-    assert found.noise == wanted.noise == 0
-    zeros = {row for row, score in enumerate(config.scores) if score == 0}
-    kinds = {kind: {*rows} for kind, rows in found.configs["vt_4096"].failures.items()}
-    ours = {kind: {*rows} - zeros for kind, rows in config.failures.items()}
-    assert kinds.pop("as without context", set()) == zeros
-    assert kinds == {kind: rows for kind, rows in ours.items() if rows}
+    for field in ("failures", "params", "questions"):
+        of_config(field, lambda old: type(old)())(run)
+    assert load_scores(run) == wanted
 
 
 def test_answers_and_rows_are_scored_without_a_results_json(scored: Path, tmp_path: Path) -> None:
     run = shutil.copytree(scored, tmp_path / "run", ignore=shutil.ignore_patterns("results.json"))
-    wanted = derive(scored)
-    assert derive(run).configs == wanted.configs and not wanted.claimed
+    wanted = load_scores(scored)
+    assert load_scores(run).configs == wanted.configs and not wanted.claimed
     assert evaluate("gate", run, "--baseline", scored).returncode == 0
-    assert sorted(path.name for path in run.iterdir()) == sorted(
-        path.name for path in scored.iterdir() if path.name != "results.json"
-    )
+    assert (run / "results.json").is_file()
 
 
-def test_what_is_derived_is_kept_and_rows_that_are_gone_make_a_claim(
+def test_what_is_kept_is_of_this_machine_and_without_rows_it_is_a_claim(
     scored: Path, sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, data = shutil.copytree(scored, tmp_path / "run"), tmp_path / "data"
     (run / STARTS).write_text("")
-    in_json("results.json", lambda body: body.update(files={}))(run)
-    assert not derive(run).claimed  # from the cache
-    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "empty"))
-    assert "its rows cannot be read" in derive(run).claimed
+    assert not load_scores(run).claimed  # as kept
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "another machine"))
+    assert "its rows cannot be read" in load_scores(run).claimed
     shutil.copytree(sample_build, data)
-    assert not derive(run, str(data)).claimed
+    assert not load_scores(run, str(data)).claimed
     done = evaluate("compare", run, run, "--data", data)
     assert "validity: 18 of 18 rows answered" in done.stdout and "[claimed]" not in done.stdout
 
@@ -280,10 +274,10 @@ def test_predictions_are_derived_where_they_were_scored(sample_build: Path, tmp_
         '{"id": "vt_4096/0", "prediction": "x"}\n{"id": "vt_4096/1", "prediction": "y"}\n'
     )
     about = ("--model", "m", "--protocol", "chat", "--partial")
-    succeeded(evaluate("score", file, "--data", sample_build, *about))
-    assert not derive(file.parent).claimed
+    assert evaluate("score", file, "--data", sample_build, *about).returncode == 1  # all wrong
+    assert not load_scores(file.parent).claimed
     file.write_text('{"id": "vt_4096/0", "prediction": "z"}\n')
-    assert "score them again" in derive(file.parent).claimed
+    assert "not known here" in load_scores(file.parent).claimed
 
 
 def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_answers_of_a_trained_model_are_scored_alike(
                 said.setdefault(row, record["text"])
     lines = (json.dumps({"id": row, "text": text}) for row, text in said.items())
     texts.write_text("\n".join(lines), encoding="utf-8")
-    scored = results(texts, rows, model="org/model", protocol="completion").results
+    scored = results(texts, str(rows), model="org/model", protocol="completion").results
     frozen = read_results(TRAINED)
     assert len(scored.configs) == 13
     for name, config in scored.configs.items():

@@ -154,7 +154,7 @@ def test_what_is_no_run_is_refused(board: Path, tmp_path: Path) -> None:
 def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None:
     hub.repos["org/preds"] = Repo()
     hub.repos["org/preds"].commit({})
-    write_results(tmp_path / "results.json", RUNS[1], {})
+    write_results(tmp_path / "results.json", RUNS[1])
     hub.foreign_commit("org/preds", "results.json", (tmp_path / "results.json").read_bytes())
     local = save(tmp_path / "run", RUNS[0])
     env = {**hub.env(), "HF_HOME": str(tmp_path / "hf")}

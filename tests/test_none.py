@@ -11,8 +11,8 @@ from ruler_data import TASKS, Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import load_suite, packaged
 from ruler_data.tasks import Fwe, Niah, PartType, Task, Vt
+from ruler_eval.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
 from ruler_eval.metrics import score_row
-from ruler_report.failures import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
 from ruler_report.results_file import read_results
 from ruler_report.stats.summary import summarize
 from tests.builds import run
@@ -20,7 +20,8 @@ from tests.commands import one_line, succeeded
 from tests.conftest import Cli
 from tests.proof.audit_rows import audit_rows
 from tests.rows import make
-from tests.runs import golden, reported, scored_run
+from tests.running.processes import evaluate
+from tests.runs import golden, make_run, reported, scored_run
 
 TABLE = load_suite("no_needle").tasks
 THERE, NOT_THERE = TABLE["niah_there"], TABLE["niah_not_there"]
@@ -75,7 +76,7 @@ def test_a_value_of_every_type_before_none_is_a_claim(value_type: PartType) -> N
     ],
 )
 def test_false_claims_are_told_apart(asked: Row, task: Task, said: str, failure: str) -> None:
-    assert failure_of(asked, task, said, 0.0, None) == failure
+    assert failure_of(asked, task, said, 0.0) == failure
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,10 @@ GUESSES: dict[str, Callable[[str, Row], str]] = {
 
 @pytest.mark.parametrize("how", GUESSES)
 def test_guessing_whether_there_is_one_earns_half(how: str, build: Path, tmp_path: Path) -> None:
-    summary = summarize(read_results(scored_run(tmp_path / "run", build, GUESSES[how])))
+    run = make_run(tmp_path / "run", build, GUESSES[how])
+    # What always says none is not above what is said without the context.
+    evaluate("score", run, "--data", build)
+    summary = summarize(read_results(run))
     claims = summary.claims
     assert claims and claims.balanced[1024].value == 50.0
     assert summary.overall[1024].value == 50.0

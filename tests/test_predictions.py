@@ -19,7 +19,7 @@ import ruler_builders
 import ruler_data
 import ruler_report
 from ruler_data.errors import RulerError
-from ruler_report.prediction_formats import READERS
+from ruler_eval.predictions import records_of_csv
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.
@@ -43,7 +43,7 @@ def score(place: Path, data: Path) -> Any:  # noqa: ANN401
 
 def means(place: Path, data: Path) -> dict[str, float]:
     records = score(place, data).to_records()
-    assert all(record["scored"] == 3 for record in records)
+    assert all(record["answered"] == 3 for record in records)
     return {record["config"]: round(record["score"], 9) for record in records}
 
 
@@ -81,7 +81,7 @@ def test_a_carriage_return_in_an_answer_for_kvpress_ends_no_row(data: Path, tmp_
         writer.writerows(records)
     if sys.version_info < (3, 13):  # later ones quote it
         assert b" a\rb" in path.read_bytes() and b' a\rb"' not in path.read_bytes()
-    (first, *_) = READERS[".csv"](path)
+    (first, *_) = records_of_csv(path)
     assert first["predicted_answer"].endswith(" a\rb")
     assert means(tmp_path / "run", data) == PRINTED
 

@@ -165,17 +165,3 @@ def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bo
     card, headline = files["README.md"].decode(), ruler_report.report([folder], tmp_path / "out")
     assert "incomplete: 8 of 12 rows scored; the others count as wrong in one end of" in card
     assert all(table.markdown() in card for table in headline.tables if table.name == "headline")
-
-
-def test_answers_that_came_in_after_the_score_are_scored_first(
-    sample_build: Path, tmp_path: Path
-) -> None:
-    folder = make_run(tmp_path / "run", sample_build,
-                      lambda _, row: f"x{row.index}" if row.index else None, FEW)  # fmt: skip
-    assert evaluate("score", folder, "--data", sample_build, "--partial").returncode == 0
-    late = {"config": "vt_4096", "index": 0, "text": "y", "finish": "stop", "prompt_tokens": 1,
-            "answer_tokens": 1, "seconds": 0.1, "error": None}  # fmt: skip
-    with (folder / "answers-0-of-2.jsonl").open("a") as file:
-        file.write(json.dumps(late) + "\n")
-    said = refused(evaluate("publish", folder, "--repo", "org/preds", "--dry-run"))
-    assert "was changed after results.json was made; score the run again" in said

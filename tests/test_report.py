@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 import ruler_report
 from ruler_data import TASKS
 from ruler_report.pages.report import build
-from ruler_report.results_file import Example, Results, write_results
+from ruler_report.results_file import Example, Results, read_results, write_results
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import summarize
 from tests.commands import succeeded
@@ -44,7 +44,7 @@ def few(name: str, rate: float = 0.95, tasks: Iterable[str] = FEW, rows: int = 1
 
 def save(folder: Path, results: Results) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    write_results(folder / "results.json", results, {})
+    write_results(folder / "results.json", results)
     return folder
 
 
@@ -60,6 +60,12 @@ def results_in(report: Path, number: int) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(gzip.decompress(
         (report / f"results-{number}.json.gz").read_bytes()))  # fmt: skip
     return body
+
+
+def summary_in(report: Path, number: int) -> dict[str, Any]:
+    scores = read_results(report / f"results-{number}.json.gz")
+    record: dict[str, Any] = json.loads(json.dumps(summarize(scores).to_record()))
+    return record
 
 
 class Page(HTMLParser):
@@ -107,7 +113,7 @@ def test_tables_and_pictures_can_be_heard(report: Path) -> None:
 def test_the_figures_of_the_page_are_those_of_the_results(report: Path) -> None:
     page = Page((report / "index.html").read_text(encoding="utf-8"))
     for number in (1, 2):
-        summary = results_in(report, number)["summary"]
+        summary = summary_in(report, number)
         for figure in (*summary["overall"].values(), *summary["averages"].values()):
             low, high = figure["low"], figure["high"]
             assert f"{figure['value']:.1f} [{low:.1f}, {high:.1f}]" in page.said
@@ -187,7 +193,7 @@ def test_pandas_reads_the_spreadsheet_with_the_numbers_of_the_results(report: Pa
     frame = pandas.read_csv(report / "report.csv")
     assert {"score", "low", "high", "n", "exact", "truncated"} <= set(frame.select_dtypes("number"))
     assert frame.groupby("model").size().to_dict() == {"org/one": 4, "org/two": 4}
-    cell = results_in(report, 2)["summary"]["cells"]["cwe"]["8192"]
+    cell = summary_in(report, 2)["cells"]["cwe"]["8192"]
     one = frame.set_index(["model", "task", "length"]).loc["org/two", "cwe", 8192]
     known = [cell["value"], cell["low"], cell["high"], 12, 100 / 12]
     assert one[["score", "low", "high", "n", "truncated"]].tolist() == pytest.approx(

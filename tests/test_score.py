@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ruler_data import TASKS, Row
 from ruler_eval.metrics import any_of, clean, recall
-from ruler_report.prediction_formats import Place, parse_record
+from ruler_eval.predictions import Place, parse_record
 from ruler_report.stats.effective_length import mean_percent
 from tests.conftest import ROOT
 from tests.running.processes import evaluate
@@ -73,7 +73,7 @@ BAD = {
     ),
     "twice": (
         '{"id": "vt_4096/1", "prediction": ""}',
-        "vt_4096/1 already has a prediction, in p.jsonl line 2",
+        "'vt_4096/1' already has a prediction, in p.jsonl line 2",
     ),
     "no text": ('{"id": "vt_4096/3"}', "line 3: no prediction"),
     "deep": ("[" * 100_000, "line 3: not JSON"),

@@ -13,7 +13,7 @@ import ruler_eval
 import ruler_report
 from ruler_data import RulerError, UsageError
 from ruler_eval.data import open_dataset
-from ruler_report.results_file import read_results
+from ruler_eval.scores import read_results
 from tests.runs import golden, make_run, rows_of, scored_run
 from tests.test_score import adversarial
 
@@ -26,6 +26,10 @@ def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, s
 
 
 CONFIGS = ["vt_4096", "qa_1_4096"]
+
+
+def official(scores: ruler_eval.Scores) -> dict[str, tuple[float | None, ...]]:
+    return {name: config.scores for name, config in scores.configs.items()}
 
 
 def as_records(texts: dict[str, str], _folder: Path) -> object:
@@ -50,13 +54,13 @@ def test_every_form_has_the_scores_of_the_run_s_results(
     form: Callable[..., Any], sample_build: Path, tmp_path: Path
 ) -> None:
     run = scored_run(tmp_path / "run", sample_build, adversarial, CONFIGS)
-    expected = {name: config.scores for name, config in read_results(run).configs.items()}
+    expected = official(read_results(run))
     predictions = form(said(sample_build, adversarial, CONFIGS), tmp_path)
-    assert ruler_eval.score(predictions, sample_build).configs == expected
-    assert ruler_eval.score(run, sample_build).configs == expected
+    assert official(ruler_eval.score(predictions, sample_build)) == expected
+    assert official(ruler_eval.score(run, sample_build)) == expected
     loaded = ruler_data.load(sample_build)
     for data in (loaded, open_dataset(str(sample_build))):
-        assert ruler_eval.score(str(run), data).configs == expected
+        assert official(ruler_eval.score(str(run), data)) == expected
     assert ruler_eval.score({"vt_4096/0": ""}, loaded["vt_4096"], partial=True).unanswered == [
         f"vt_4096/{index}" for index in range(1, 6)
     ]
@@ -67,14 +71,15 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     texts.update(dict.fromkeys(["vt_4096/0", "vt_4096/1", "vt_4096/2"], "") | {"qa_1_4096/5": ""})
     del texts["qa_1_4096/0"]
     scores = ruler_eval.score(texts, sample_build, partial=True)
-    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "rows": 6,
-          "answered": 6}  # fmt: skip
-    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8, "answered": 5}  # fmt: skip
+    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "exact": 0.5,
+          "f1": 0.5, "rows": 6, "answered": 6}  # fmt: skip
+    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8,
+          "exact": 0.8, "f1": 0.8, "answered": 5}  # fmt: skip
     assert scores.to_records() == [vt, qa]
     assert scores.unanswered == ["qa_1_4096/0"]
     lines = [" ".join(line.split()) for line in repr(scores).splitlines()]
     means = ["vt 50.00", "qa_1 80.00", "mean of 2 65.00"]
-    validity = "validity: 11 of 12 rows answered; 4 empty, 0 cut off, 0 with reasoning"
+    validity = "validity: 11 of 12 rows answered; 4 empty, 0 cut off without the answer, 0 with"
     assert lines[:4] == ["task 4K", *means] and lines[4].startswith(validity)
     assert lines[5:] == ["36% of the answers are empty", "36% of the answers are the same text"]
     assert scores.to_record()["validity"]["answered"] == 11 and scores.exit_status == 0
@@ -88,21 +93,23 @@ def test_reasoning_is_never_scored_and_is_told_where_the_protocol_expects_none(
 ) -> None:
     texts = {row: f"<think>{text}</think> {number}" for number, (row, text) in
              enumerate(said(sample_build, golden, ["vt_4096"]).items())}  # fmt: skip
-    for protocol, status in {"": 1, "completion": 1, "thinking": 0}.items():
+    for protocol, status in {"": 1, "completion": 1, "thinking": 1}.items():
         scores = ruler_eval.score(texts, sample_build, protocol=protocol)
         assert scores.to_records()[0]["score"] == 0 and scores.exit_status == status
+        told = "reasoning is in the text of 6 answers" in repr(scores)
+        assert told == (protocol != "thinking") and "suspect harness" in repr(scores)
 
 
 REFUSED: list[tuple[Any, str]] = [
     (
         {"vt_4096/0": "x"},
-        "1 of 6 rows have an answer; missing: vt_4096/1, vt_4096/2, vt_4096/3 and",
+        "1 of 6 rows have an answer (5 missing, 0 failed): without one vt_4096/1, vt_4096/2, ",
     ),
-    ({"vt_4096/6": "x"}, "record 1: 'vt_4096/6' is not a row of "),
+    ({"vt_4096/6": "x"}, "record 1: 'vt_4096/6' is not a row to score; rows 0 to 5 are"),
     ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: 'vt_4096/0' already has a prediction"),
-    ([{"id": "vt_4096/0"}], "record 1: 'vt_4096/0' needs a `text`"),
+    ([{"id": "vt_4096/0"}], "record 1: no prediction: none of the fields"),
     ({}, "no predictions: give a run"),
-    (["x"], "record 1: not an object"),
+    (["x"], "record 1: a mapping expected, found str"),
 ]
 
 
@@ -123,7 +130,7 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
         (lambda: ruler_eval.score({"vt_4096/0": "x"}), "--data is missing: give the folder"),
         (
             lambda: ruler_eval.score(tmp_path / "no", sample_build),
-            "neither a run nor a .jsonl file",
+            "no predictions: give a run, a file",
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
         (lambda: ruler_eval.score(None, sample_build), "predictions None: give a run, a file"),  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.manifest import Manifest
-from ruler_report.results_file import read_results
+from ruler_eval.scores import read_results
 from tests.builds import snapshot
 from tests.commands import Done, succeeded
 from tests.conftest import Cli
@@ -138,21 +138,6 @@ def test_results_replace_no_file_but_results(run: Path, sample_build: Path, tmp_
         said = refused(evaluate("score", run, "--out", tmp_path / name), code=2)
         assert "is there, and not a results file" in said or "holds a dataset" in said
     assert snapshot(tmp_path) == before
-
-
-def test_a_run_without_context_tells_parametric_answers_apart(
-    sample_build: Path, tmp_path: Path
-) -> None:
-    def guess(_config: str, row: Row) -> str:
-        return "Zanzibar" if row.index % 2 else golden(_config, row)
-
-    qa = ("qa_1_4096",)
-    run = make_run(tmp_path / "run", sample_build, guess, qa)
-    bare = make_run(tmp_path / "bare", sample_build, lambda *_: "zanzibar.", qa, no_context=True)
-    score(run, sample_build, "--no-context", bare)
-    assert read_results(run).configs["qa_1_4096"].failures == {"as without context": (1, 3, 5)}
-    message = refused(evaluate("score", run, "--data", sample_build, "--no-context", run), code=2)
-    assert "that run was made with the context" in message
 
 
 def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path: Path) -> None:

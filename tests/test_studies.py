@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
+from ruler_eval.scores import params_of
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results, read_results
-from ruler_report.scoring import params_of
 from ruler_report.stats.scores import configs_of
+from ruler_report.stats.summary import summarize
 from ruler_report.stats.sweeps import Study, studies_of
 from tests.commands import succeeded
 from tests.conftest import Cli
@@ -107,7 +108,8 @@ def report(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
 def test_a_sweep_of_one_s_own_is_drawn_with_the_thirteen_s_task_in_its_place(report: Path) -> None:
     config = read_results(report / "run").configs["vt_a_1024"]
     assert (config.params["chains"], config.params["hops"]) == (1, 3)
-    summary = json.loads((report / "results.json").read_text(encoding="utf-8"))["summary"]
+    record = summarize(read_results(report / "results.json")).to_record()
+    summary = json.loads(json.dumps(record))
     (study,) = summary["studies"]
     assert [(point["task"], point["values"]) for point in study["points"]] == [
         ("vt_b", [2]), ("vt_a", [3]), ("vt", [4]),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ruler_eval.engines.interface import Request
     from ruler_eval.engines.python import Generation
     from ruler_eval.run_status import Run
-    from ruler_eval.scoring import Scores, score
+    from ruler_eval.scores import Scores
+    from ruler_eval.scoring import score
 
 __all__ = ["Generation", "Request", "Run", "Scores", "doctor", "repeat", "run", "score", "status"]
 
@@ -28,7 +29,7 @@ _LATER = {
     "Generation": "engines.python",
     "Request": "engines.interface",
     "Run": "run_status",
-    "Scores": "scoring",
+    "Scores": "scores",
     "score": "scoring",
 }
 

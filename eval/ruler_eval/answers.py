@@ -162,7 +162,8 @@ class Validity:
     answered: int
     models: dict[str, int] = field(default_factory=dict)  # records by the model that they name
     empty: int = 0  # answers whose scored text is empty
-    cut_off: int = 0  # answers whose tokens ran out, or whose reasoning never ended
+    #: Answers whose tokens ran out, or whose reasoning never ended, before all gold answers.
+    cut_off: int = 0
     #: Answers with reasoning in the text that was generated as the answer: of any protocol but
     #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
@@ -175,6 +176,7 @@ class Validity:
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
     refused: tuple[str, ...] = ()  # fields that the server refused
+    suspect: str = ""  # why the set-up is in doubt (`ruler_eval.scoring.suspicion`)
     partial: bool = False  # whether the user allowed rows without an answer
 
     @property
@@ -191,8 +193,9 @@ class Validity:
         }
         return (
             f"validity: {self.answered:,} of {counted(self.rows, 'row')} answered{by}; "
-            f"{self.empty:,} empty, {self.cut_off:,} cut off, {self.reasoning:,} with reasoning "
-            f"in the answer, {self.most_common:,} with the most frequent text"
+            f"{self.empty:,} empty, {self.cut_off:,} cut off without the answer, "
+            f"{self.reasoning:,} with reasoning in the answer, "
+            f"{self.most_common:,} with the most frequent text"
             + "".join(f"; {text}" for text, holds in more.items() if holds)
         )
 
@@ -215,8 +218,9 @@ class Validity:
                 self.apart
             ),
             "every answer is empty": n and self.empty == n,
-            "every answer is cut off": n and self.cut_off == n,
+            "every answer is cut off without the answer": n and self.cut_off == n,
             "every answer is the same text": n > 1 and self.most_common == n,
+            self.suspect: self.suspect,
         }
         return tuple(text for text, holds in reasons.items() if holds)
 
@@ -226,7 +230,7 @@ class Validity:
         one_text = self.most_common if self.most_common > 1 else 0
         shares = {
             "empty": (self.empty, EMPTY),
-            "cut off": (self.cut_off, CUT_OFF),
+            "cut off without the answer": (self.cut_off, CUT_OFF),
             "the same text": (one_text, ONE_TEXT),
         }
         doubtful = [
@@ -260,61 +264,66 @@ def _shares(counts: Mapping[str, int]) -> str:
 class Tally:
     """Counts answers, one at a time, into their `Validity`; keeps no text."""
 
-    def __init__(self, protocol: str, *, opened: bool = False, refused: Sequence[str] = ()) -> None:
-        """Start at nothing; `opened` as in `scored_text`, `refused` as in `Validity`."""
-        self._refused = tuple(refused)
+    def __init__(
+        self,
+        protocol: str,
+        *,
+        opened: bool = False,
+        refused: Sequence[str] = (),
+        is_run: bool = True,
+    ) -> None:
+        """Start at nothing; `opened` as in `scored_text`, `refused` as in `Validity`.
+
+        Predictions that are no run have no more than a text.
+        """
+        self._refused, self._is_run = tuple(refused), is_run
         self._thinking, self._opened = protocol == "thinking", opened
         names = "rows answered empty cut_off reasoning apart spent uncounted lost_tokens"
         self._counts = Counter(dict.fromkeys(names.split(), 0))
         self._models, self._providers, self._texts = Counter[str](), Counter[str](), Counter[int]()
         self._fingerprints = set[str]()
 
-    def add(
-        self, answer: Answer | None, budget: int | None = None, *, cleaned: bool = True
-    ) -> str | None:
-        """Count the record of a row, if it has one; return the text to score, None without one.
+    def add(self, answer: Answer | None, text: str | None, score: float | None) -> None:
+        """Count the record of a row, if it has one; without a text and a score it is no answer.
 
         Args:
             answer: of a run as `settle` left it, or of another tool.
-            budget: tokens that an answer of a run may take; None for other predictions, whose
-                records have no more than a text.
-            cleaned: as in `scored_text`.
+            text: that is scored (`scored_text`).
+            score: official, in [0, 1].
         """
         self._counts["rows"] += 1
         if answer is not None and answer.model is not None:
             self._models[answer.model] += 1
         if answer is None:
-            return None
-        is_over = budget is not None and why_unanswered(answer, budget=budget) is not None
-        if answer.error is not None or answer.text is None or is_over:
+            return
+        if text is None or score is None:
             tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
             self._counts["lost_tokens"] += tokens
-            return None
-        text = scored_text(answer, opened=self._opened, cleaned=cleaned)
-        thought = answer.reasoning or reasoning.split(answer.text, opened=self._opened)[0]
-        empty = not text.strip()
-        counts = self._counts
+            return
+        generated = answer.text or ""
+        thought = answer.reasoning or reasoning.split(generated, opened=self._opened)[0]
+        empty, counts = not text.strip(), self._counts
         counts["answered"] += 1
         counts["empty"] += empty
-        counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
-        counts["reasoning"] += reasoning.is_in(text if self._thinking else answer.text)
+        is_cut = answer.finish == "length" or (empty and bool(thought))
+        counts["cut_off"] += is_cut and score < 1
+        counts["reasoning"] += reasoning.is_in(text if self._thinking else generated)
         thinks = bool(answer.reasoning or answer.reasoning_tokens)
         counts["apart"] += thinks and not self._thinking
         counts["spent"] += empty and thinks and answer.finish == "length"
-        counts["uncounted"] += budget is not None and answer.prompt_tokens is None
+        counts["uncounted"] += self._is_run and answer.prompt_tokens is None
         self._providers.update(filter(None, [answer.provider]))
         self._texts[hash(text)] += 1
         self._fingerprints.update(filter(None, [answer.system_fingerprint]))
-        return text
 
-    def validity(self, *, partial: bool = False) -> Validity:
+    def validity(self) -> Validity:
         """Return what was counted so far."""
+        counts: dict[str, Any] = dict(self._counts)
         return Validity(
-            **self._counts,
+            **counts,
             models=dict(self._models.most_common()),
             providers=dict(self._providers.most_common()),
             most_common=max(self._texts.values(), default=0),
             fingerprints=len(self._fingerprints),
             refused=self._refused,
-            partial=partial,
         )

@@ -8,11 +8,12 @@ import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from ruler_data.dataset import (
     Source,
+    checked_rows,
     damaged,
     open_source,
     read_in_order,
@@ -21,6 +22,7 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
+from ruler_data.parquet import conformed
 from ruler_data.row import Row, question_digest
 from ruler_data.untrusted.pages import opened
 
@@ -145,13 +147,37 @@ class Dataset:
         return sizes[:rows]
 
     def questions(self, config: str) -> list[str]:
-        """Return the question digest of each chosen row, read without its context."""
-        columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens"]
+        """Return the question digest of each chosen row."""
+        return [*map(question_digest, self.question_rows(config))]
+
+    def question_rows(self, config: str) -> list[Row]:
+        """Return the chosen rows of a config without their context; of niah, with the needles.
+
+        Raises:
+            RulerError: the file cannot be read, or rows are not where they belong.
+        """
+        columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens", "length"]
+        is_needle = self.manifest.table[parse_config(config)[0]].params.family == "niah"
         with readable(config), opened(self._file(config)) as file:
+            if is_needle and "haystack" in file.columns:  # not in data versions before 1.2.0
+                columns += ["evidence", "haystack"]
             groups = (group.to_pylist() for group in file.groups(columns))
             records = list(islice(chain.from_iterable(groups), self.rows[config]))
-        rows = (Row(task="", context="", length=0, evidence=(), **record) for record in records)
-        return list(map(question_digest, rows))
+            base = {"task": parse_config(config)[0], "context": "", "evidence": ()}
+            rows = [Row.from_record({**base, **record}) for record in records]
+        for place in range(self.rows[config]):
+            if place >= len(rows) or rows[place].index != place:
+                raise damaged(config, f"row {place} is not in its place")
+        return rows
+
+    def read_some(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
+        """Yield some of these rows, in order; row groups without any are not read."""
+        with readable(config), opened(self._file(config)) as file:
+            for number, (start, end) in enumerate(pairwise(file.starts)):
+                if any(index in indices for index in range(start, end)):
+                    for row in checked_rows(conformed(file.group(number)), start, config):
+                        if row.index in indices:
+                            yield row
 
     def _file(self, config: str) -> Path:
         return self.source.folder / config_file(config)

@@ -28,7 +28,7 @@ from ruler_data.tasks import TASKS
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.data import Dataset
 from ruler_eval.run_dir import RunFolder, RunInfo, obstacles, read_info
-from ruler_eval.scoring import rows_of_run
+from ruler_eval.run_rows import rows_of_run
 from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.
@@ -302,7 +302,7 @@ def decision_of(
     text = str(start["until_decided"])
     try:
         question = parse_question(text, str(start["baseline"]) if "baseline" in start else None)
-        decision = Decision(question, rows_of(folder, info), info)
+        decision = Decision(question, rows_of(folder, info).fetch(), info)
         decision.replay(answers)
     except (RulerError, OSError) as error:
         answer = f"{quote(text)}: what the answers decide cannot be told ({error})"

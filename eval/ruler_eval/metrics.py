@@ -7,7 +7,7 @@
 `recall` and `any_of` are upstream's `string_match_all` and `string_match_part` for one row
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
 `postprocess_pred`. The scores of RULER v2 are in `metrics_ruler2`, and those of
-`ruler_report.exact` are reported beside these.
+`exact` are reported beside these.
 
 One thing is not upstream's: the suite `no_needle` asks questions that may have no answer
 (`claim_of`). Reasoning is taken out before an answer comes here (`ruler_eval.answers`).

@@ -301,14 +301,21 @@ class RunFolder:
         """
         info, notes = read_info(self.path), [] if torn is None else torn
         records, foreign, rows = list[Answer](), Counter[str](), info.data.rows
+        has_names = any("journal" in start for start in self.starts())
         for path in sorted(self.path.glob(ANSWER_FILES)):
-            is_own = journal.run_of(path) in (None, info.short_fingerprint)
-            for record in journal.read(path, notes):
+            ignored, run = list[str](), journal.run_of(path)
+            # Since journals have unique names, which starts record, each names its run.
+            is_own = run == info.short_fingerprint or (run is None and not has_names)
+            for record in journal.read(path, ignored):
                 is_row = record.index < rows.get(record.config, 0) and record.sample < info.samples
                 if is_own and is_row:
                     records.append(record)
                 elif record.error is None:
                     foreign[path.name] += 1
+            if len(ignored) > 1:
+                count = counted(len(ignored), "line")
+                ignored = [f"{path.name}: {count} torn or not of a journal; ignored"]
+            notes += ignored
         of_others = (
             f"{name}: {counted(n, 'answer')} of another run" for name, n in foreign.items()
         )

@@ -54,6 +54,7 @@ class Run:
         failure: why the call that returned this did not answer all that it was to; None if it did.
         decision: result of `--until-decided`; None without that option, while the run goes on, and
             once all rows are answered.
+        notes: lines and files of answers that were ignored.
     """
 
     folder: Path
@@ -65,6 +66,7 @@ class Run:
     spent: Spent = field(default_factory=Spent)
     prices: Prices | None = None
     decision: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -110,7 +112,8 @@ class Run:
         record = {name: getattr(self, name) for name in names}
         configs = [asdict(config) for config in self.configs]
         money = {**asdict(self.spent), "money": self.spent.money(self.prices)}
-        return {**record, "failed": len(self.failed), "spent": money, "configs": configs}
+        more = {"failed": len(self.failed), "spent": money, "notes": list(self.notes)}
+        return {**record, **more, "configs": configs}
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
@@ -145,7 +148,7 @@ class Run:
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
         decision = [] if self.decision is None else [str(self.decision["answer"])]
         spent = [self.spent.line(self.prices)] if self.spent.prompt_tokens else []
-        lines_below = (self.coverage, *failures, *spent, *decision)
+        lines_below = (self.coverage, *failures, *spent, *self.notes, *decision)
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
@@ -165,7 +168,8 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
     failed: dict[str, str] = {}
-    records = run.records()
+    notes = list[str]()
+    records = run.records(notes)
     for (config, *place), answer in settle(records).items():
         summary = configs[config]
         if answer.error is not None:
@@ -196,4 +200,5 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         Spent.of(records),
         prices,
         decision,
+        tuple(notes),
     )

@@ -11,29 +11,40 @@ docs/results.schema.json is generated from these classes.
 
 import gzip
 import hashlib
+import hmac
 import json
 import math
-from dataclasses import dataclass, field, replace
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from html import escape
+from itertools import accumulate, product
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import write_bytes
+from ruler_data.files import cache_dir, cached_bytes, write_bytes
 from ruler_data.manifest import Floor
-from ruler_data.names import parse_config, quote
+from ruler_data.names import parse_config, quote, short_length
+from ruler_data.tasks import Task
 from ruler_data.version import __version__
 from ruler_eval.answers import Answer, Share, Validity
 from ruler_eval.run_dir import RunInfo
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Version of the layout of the file.
 FORMAT = 1
+#: Rises on purpose, when the same answers and rows get other scores, labels or counts.
+SCORER_VERSION = 2
 FILENAME = "results.json"
 #: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
 LARGEST = 1 << 26
@@ -261,6 +272,7 @@ class Scores:
         name: that the user gives the run.
         attributes: of its model, numbers that the user gives (`--attr`), by name.
         package_version: version of this package that scored.
+        scorer: `SCORER_VERSION` of the package that scored; 0 in results of versions without it.
     """
 
     run: RunInfo
@@ -278,6 +290,7 @@ class Scores:
     name: str = ""
     attributes: dict[str, float] = field(default_factory=dict)
     package_version: str = __version__
+    scorer: int = 0
     format: int = FORMAT
 
     @property
@@ -337,9 +350,70 @@ class Scores:
             return "validity: not recorded by the version that scored; score the run again"
         return self.validity.line
 
+    @property
+    def unanswered(self) -> list[str]:
+        """The rows without a score, e.g. `vt_4096/17`."""
+        return [
+            f"{name}/{row}"
+            for name, config in self.configs.items()
+            for row in sorted((*config.failed, *config.missing))
+        ]
+
+    @property
+    def shortfall(self) -> str:
+        """How many rows lack an answer, and what to do."""
+        missing = sum(len(config.missing) for config in self.configs.values())
+        rows = self.unanswered
+        more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
+        return (
+            f"{self.scored:,} of {self.rows:,} rows have an answer ({missing:,} missing, "
+            f"{len(rows) - missing:,} failed): without one {', '.join(rows[:3])}{more}; resume the "
+            "run, or score the answers that exist with --partial"
+        )
+
+    @property
+    def exit_status(self) -> int:
+        """1 if the answers cannot carry a score (`Validity.errors`)."""
+        return self.validity.exit_status if self.validity else 0
+
+    def accepting(self, *, partial: bool) -> "Scores":
+        """Return the same; `partial` is whether the user accepts rows without an answer."""
+        return replace(self, validity=self.validity and replace(self.validity, partial=partial))
+
+    def claiming(self, why: str) -> "Scores":
+        """Return the same as a claim, and why it is one."""
+        return replace(self, claimed=why)
+
+    def means(self) -> "pd.DataFrame":
+        """Return the official means in percent, tasks by lengths, and the means of all tasks."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.to_records())
+        tasks, lengths = frame["task"].unique(), sorted(frame["length"].unique())
+        means = frame.pivot(index="task", columns="length", values="score").astype(float)
+        means = 100 * means.reindex(index=tasks, columns=lengths)
+        if len(tasks) > 1:
+            means.loc[f"mean of {len(tasks)}"] = means.mean()
+        means.columns = pd.Index([short_length(length) for length in lengths], name="task")
+        return means.rename_axis(None)
+
     def __repr__(self) -> str:
-        progress = f"{self.scored:,} of {self.rows:,} rows scored"
-        return f"<Scores {self.run.model}, {self.run.protocol}: {progress}>"
+        means = self.means().to_string(float_format="{:.2f}".format, na_rep="")
+        return "\n".join([means, *self._lines])
+
+    def _repr_html_(self) -> str:
+        means = self.means().to_html(float_format="{:.2f}".format, na_rep="")
+        return str(means) + "".join(f"<p>{escape(line)}</p>" for line in self._lines)
+
+    @property
+    def _lines(self) -> tuple[str, ...]:
+        doubts = (*self.validity.errors, *self.validity.warnings) if self.validity else ()
+        return self.validity_line, *doubts, *self.notes
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the means and the validity as JSON values."""
+        validity = self.validity.to_record() if self.validity else None
+        return {"configs": self.to_records(), "validity": validity}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each config, e.g. for `pandas.DataFrame`.
@@ -354,7 +428,7 @@ class Scores:
                 known = [one for one in config.scores_of(score) if one is not None]
                 means[column] = sum(known) / len(known) if known else None
             record = {"config": name, "task": task, "length": length, **means}
-            records.append({**record, "rows": config.rows, "scored": config.scored})
+            records.append({**record, "rows": config.rows, "answered": config.scored})
         return records
 
 
@@ -366,19 +440,67 @@ def refused(scores: Scores) -> list[str]:
     return [*scores.validity.refusals] if scores.validity else []
 
 
-_RESULTS = TypeAdapter(Scores)
+_SCORES = TypeAdapter(Scores)
 
 
-def to_json(results: Scores, summary: dict[str, Any]) -> str:
-    """Return the text of the file; `summary` is for other readers and is not read back."""
-    body = {"summary": summary, **_RESULTS.dump_python(results, mode="json")}
-    return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
+def to_json(scores: Scores) -> bytes:
+    """Return the bytes of the file; `means` is for other readers and is not read back."""
+    body = {**_SCORES.dump_python(scores, mode="json"), "means": scores.to_records()}
+    text = json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    return b'{"seal":"%b",%b\n' % (_seal(text[1:]).encode(), text[1:])
 
 
-def write_results(path: Path, results: Scores, summary: dict[str, Any]) -> None:
-    """Write the file atomically, compressed if it ends in `.gz`; `summary` as in `to_json`."""
-    body = to_json(results, summary).encode()
+def write_results(path: Path, scores: Scores) -> None:
+    """Write the file atomically, compressed if it ends in `.gz`."""
+    body = to_json(scores)
     write_bytes(path, gzip.compress(body, mtime=0) if path.suffix == ".gz" else body)
+
+
+def _seal(text: bytes) -> str:
+    """Return what only this machine can write: results of others are derived again, or claimed."""
+    key = cached_bytes(cache_dir("seal"), lambda: secrets.token_bytes(32))
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def kept_results(
+    file: Path, files: Mapping[str, tuple[int, str]], fingerprint: str | None = None
+) -> Scores | None:
+    """Return scores that this machine derived from these answers before; None if it did not."""
+    try:
+        match = re.fullmatch(rb'\{"seal":"(\w{64})",(.*)\n', file.read_bytes())
+        is_sealed = match and hmac.compare_digest(match[1], _seal(match[2]).encode())
+        scores = parse(b"{" + match[2]) if match and is_sealed else None
+    except (OSError, RulerError):
+        return None
+    if scores is None or scores.scorer != SCORER_VERSION or scores.files != files:
+        return None
+    return scores if fingerprint in (None, scores.fingerprint) else None
+
+
+def contradiction(claim: Scores, derived: Scores) -> str | None:
+    """Return what results claim that answers and rows do not give; None if nothing.
+
+    Results of another scorer must agree in official scores, which never change.
+    """
+    if claim.fingerprint != derived.fingerprint:
+        return f"fingerprint {claim.fingerprint} is claimed, {derived.fingerprint} was found"
+    if claim.files and claim.files != {**derived.files, **_starts(claim.files)}:
+        return None  # it is of fewer answers
+    columns = ("scores", "exact", "f1") if claim.scorer == derived.scorer else ("scores",)
+    for name, column in product(derived.configs, columns):
+        config, true = claim.configs.get(name), getattr(derived.configs[name], column)
+        said = getattr(config, column) if config else ()
+        if said != true:
+            unlike = (n for n, (x, y) in enumerate(zip(said, true, strict=False)) if x != y)
+            place = next(unlike, 0)
+            first, second = (values[place] if values else None for values in (said, true))
+            return f"configs.{name}.{column}.{place}: {first} is claimed, {second} was found"
+    return None
+
+
+def _starts(files: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+    """Return what results of older versions recorded of the starts of a run."""
+    return {name: entry for name, entry in files.items() if name == "starts.jsonl"}
 
 
 #: A run: its folder, the path of its `results.json`, or its results (also as `results` of it).
@@ -396,7 +518,7 @@ def read_results(run: Run) -> Scores:
     if isinstance(run, Scores):
         return run
     if not isinstance(run, str | PathLike):
-        msg = f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its results"
+        msg = f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its scores"
         raise UsageError(msg)
     path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
     if not path.is_file():
@@ -425,7 +547,7 @@ def parse(body: bytes) -> Scores:
         RulerError: its content is damaged, or of another format.
     """
     try:
-        results = _RESULTS.validate_json(body, extra="ignore")
+        results = _SCORES.validate_json(body, extra="ignore")
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
@@ -465,10 +587,19 @@ def _inconsistency(config: ConfigScores) -> str | None:
     return None
 
 
-def schema(summary: type) -> dict[str, Any]:
-    """Return the JSON schema of the file, given the class of its `summary`."""
-    body, derived = _RESULTS.json_schema(), TypeAdapter(summary).json_schema(mode="serialization")
-    definitions = {**body.pop("$defs"), **derived.pop("$defs")}
-    properties = {**body.pop("properties"), "summary": derived}
+def params_of(task: Task) -> dict[str, Param]:
+    """Return the parameters of a task as plain JSON values, without its family."""
+    return {
+        name: ", ".join(value) if isinstance(value, tuple) else value
+        for name, value in asdict(task.params).items()
+        if name != "family" and value is not None
+    }
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of the file."""
+    body = _SCORES.json_schema()
+    means = {"type": "array", "items": {"type": "object"}}
+    properties = {"seal": {"type": "string"}, **body.pop("properties"), "means": means}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID}
-    return {**head, **body, "properties": properties, "$defs": definitions}
+    return {**head, **body, "properties": properties}

@@ -17,11 +17,11 @@ from ruler_data.errors import UsageError
 from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, counted, parse_length, quote
-from ruler_report.derive import derive_named, folder_of
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.pages.report import attributed, notes_of
 from ruler_report.results_file import FILENAME, Results, Run, read_results
+from ruler_report.runs import folder_of, named_scores
 from ruler_report.stats.comparison import check_comparable, labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.pairs import pairs_of
@@ -110,7 +110,7 @@ def derive_all(
     `places` are runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
     """
     places = [*{folder_of(place): place for place in places}.values()]
-    results = derive_named([_read(place) for place in places], names, data)
+    results = named_scores([_read(place) for place in places], names, data)
     every = [*places, *results[len(places) :]]
     labels = (one.run.model if isinstance(one, Results) else str(one) for one in every)
     return results, [quote(visible(text)) for text in labels]

@@ -16,11 +16,11 @@ import typer
 from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
+    from ruler_eval.scores import Run, ScoreName, Scores
     from ruler_report.board import Board
     from ruler_report.drawing import Medium
     from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
-    from ruler_report.results_file import Results, Run, ScoreName
     from ruler_report.stats.baseline import Gate
     from ruler_report.stats.comparison import Comparison
     from ruler_report.stats.gate_plan import GatePlan
@@ -54,10 +54,6 @@ def results(
     partial: Annotated[
         bool, typer.Option(help="Score an incomplete run; reports then say n of N.")
     ] = False,
-    no_context: Annotated[
-        Path | str | None,
-        typer.Option(help="Run of the same model without context, to classify failures."),
-    ] = None,
     model: Annotated[
         str, typer.Option(help="For predictions: name of the model, as published.")
     ] = "",
@@ -81,16 +77,20 @@ def results(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import quote
+    from ruler_eval.run_dir import RUN_FILE
+    from ruler_eval.scoring import score
     from ruler_report import write
-    from ruler_report.predictions import load
 
     if not isinstance(run, str | PathLike):
         msg = f"{quote(str(run))}: give the folder of a run, or a file or folder of predictions"
         raise UsageError(msg)
     place = Path(run)
     target = write.file_to_write(out, place)
-    answers = load(place, data, revision, model=model, protocol=protocol)
-    return write.score(place, answers, target, no_context=no_context, partial=partial)
+    if not (place / RUN_FILE).is_file() and place.exists() and not (model and protocol):
+        msg = "--model and --protocol are required for a predictions file"
+        raise UsageError(msg)
+    scores = score(place, data, revision=revision, model=model, protocol=protocol, partial=partial)
+    return write.score(scores, target, is_asked=out is not None)
 
 
 @checked
@@ -151,23 +151,23 @@ def report(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import quote
+    from ruler_eval.scores import Scores
     from ruler_report import write
-    from ruler_report.derive import derive_named
     from ruler_report.pages.report import build
-    from ruler_report.results_file import Results
+    from ruler_report.runs import named_scores
 
-    if not isinstance(runs, str | PathLike | Results | Iterable):
+    if not isinstance(runs, str | PathLike | Scores | Iterable):
         msg = f"runs {runs!r:.60}: give the folder of a run, or a list of them"
         raise UsageError(msg)
-    runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
+    runs = [runs] if isinstance(runs, str | PathLike | Scores) else [*runs]
     if not (runs or name):
         msg = "no runs to report; give at least one"
         raise UsageError(msg)
     if form not in ("html", "latex"):
         msg = f"--format {quote(form)}: not known; known: html, latex"
         raise UsageError(msg)
-    derived = derive_named(runs, name, data, attr)
-    base = None if baseline is None else derive_named([baseline], [], data)[0]
+    derived = named_scores(runs, name, data, attr)
+    base = None if baseline is None else named_scores([baseline], [], data)[0]
     folder = write.folder_to_write(out)
     medium: Medium = "paper" if form == "latex" else "page"
     pictures_for = medium if pictures else None
@@ -221,14 +221,14 @@ def compare(
             they share no task.
     """
     from ruler_data.errors import UsageError
-    from ruler_report.derive import derive
+    from ruler_eval.scoring import load_scores
     from ruler_report.stats import comparison as paired
     from ruler_report.stats import contamination as unpaired
 
     if contamination and score:
         msg = "--score: not with --contamination, which compares the headline score"
         raise UsageError(msg)
-    first, second = derive(first, data), derive(second, data)
+    first, second = load_scores(first, data), load_scores(second, data)
     if contamination:
         gap = unpaired.MARGIN if margin is None else margin
         return unpaired.contamination(first, second, margin=gap, force=force)
@@ -281,12 +281,12 @@ def gate(
     """
     from ruler_data.errors import RulerError, UsageError
     from ruler_data.names import parse_lengths
-    from ruler_report.derive import derive
+    from ruler_eval.scoring import load_scores
     from ruler_report.stats import baseline as stats
     from ruler_report.stats import gate_plan
 
     try:
-        known = None if baseline is None else derive(baseline, data)
+        known = None if baseline is None else load_scores(baseline, data)
         only = parse_lengths(lengths)
         if plan:
             return gate_plan.plan(margin, known, rows=rows, lengths=only, model=model, gpu=gpu)
@@ -294,7 +294,7 @@ def gate(
             msg = "give RUN and --baseline; or --plan, to plan a run"
             raise UsageError(msg)
         return stats.gate(
-            derive(new, data), known, margin=margin, rows=rows, lengths=only, claimed=claimed
+            load_scores(new, data), known, margin=margin, rows=rows, lengths=only, claimed=claimed
         )
     except RulerError as error:
         error.exit_code = UsageError.exit_code  # an exit status of 1 says that the run is worse
@@ -379,16 +379,16 @@ def publish(
     return publication.Publication(tuple(lines))
 
 
-def read_results(run: Run) -> Results:
+def read_results(run: Run) -> Scores:
     """Return the results of a run, read from its `results.json`.
 
     Raises:
         UsageError: the file does not exist.
         RulerError: its content is damaged, or of another format.
     """
-    from ruler_report import results_file
+    from ruler_eval import scores
 
-    return results_file.read_results(run)
+    return scores.read_results(run)
 
 
 def contamination(
@@ -398,7 +398,7 @@ def contamination(
 
     As `compare(public, fresh, contamination=True)`; see `ruler_report.stats.contamination`.
     """
-    from ruler_report.derive import derive
+    from ruler_eval.scoring import load_scores
     from ruler_report.stats import contamination as stats
 
-    return stats.contamination(derive(public), derive(fresh), margin=margin, force=force)
+    return stats.contamination(load_scores(public), load_scores(fresh), margin=margin, force=force)

@@ -9,7 +9,7 @@ over all lengths. Values are means over all 13 tasks, 0 to 100.
 
 import io
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +23,12 @@ from ruler_data.hub.download import open_release
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.templates import template
+from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
+from ruler_eval.scoring import load_scores
 from ruler_report import every_eval_ever
-from ruler_report.derive import derive
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
-from ruler_report.predictions import Predictions, read_run
 from ruler_report.results_file import FILENAME, Results, to_json
 from ruler_report.stats.summary import Summary, summarize, why_no_score
 from ruler_report.table import Printable
@@ -60,8 +60,7 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     """
     for name in filter(None, (repo, model_repo)):
         check_repo(name)
-    _, answers = read_run(run)
-    results = derive(run, data)
+    answers, results = RunFolder(run).answers(), load_scores(run, data)
     validity, is_scored = results.validity, (run / FILENAME).is_file()
     is_allowed = is_scored and validity is not None and validity.partial
     unanswered = [
@@ -84,7 +83,7 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
             raise RulerError(msg)
     summary = summarize(results)
     files = dict(prediction_files(results, answers))
-    files[FILENAME] = to_json(results, summary.to_record()).encode()
+    files[FILENAME] = to_json(results)
     files["README.md"] = results_card(results, repo).encode()
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     first = next(RunFolder(run).starts(), {})  # results.json has its digest
@@ -168,7 +167,9 @@ SCHEMA = pa.schema(
 )
 
 
-def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
+def prediction_files(
+    results: Results, answers: Mapping[Key, Answer]
+) -> Iterator[tuple[str, bytes]]:
     """Yield path and bytes of each config's predictions; only one config is in memory.
 
     There is a record for each sample of each row; scores are means over the samples of a row. Lone
@@ -190,7 +191,8 @@ def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[s
                 "failure": failures.get(index),
             }
             for sample in range(results.run.samples)
-            for index, answer in enumerate(answers.of(name, config.rows, sample))
+            for index in range(config.rows)
+            for answer in [answers.get((name, index, sample))]
         ]
         buffer = io.BytesIO()
         table = pa.Table.from_pylist(records, schema=SCHEMA)

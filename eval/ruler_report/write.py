@@ -10,15 +10,11 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
-from ruler_eval.data import Dataset
-from ruler_eval.run_dir import RUN_FILE, RunInfo
-from ruler_report.derive import decided_by, files_of, key_of, to_cache, window_of
+from ruler_eval.run_dir import RUN_FILE
+from ruler_eval.scores import FILENAME, Scores, read_results, write_results
 from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, caveats_of
-from ruler_report.predictions import Predictions
-from ruler_report.results_file import FILENAME, Results, read_results, write_results
-from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
@@ -58,44 +54,28 @@ def file_to_write(out: str | Path | None, place: Path) -> Path:
     return target
 
 
-def score(
-    place: Path,
-    answers: tuple[RunInfo, Predictions, Dataset],
-    target: Path,
-    *,
-    no_context: str | Path | None,
-    partial: bool,
-) -> ScoredRun:
-    """Score answers with their rows, and write `results.json`; see `ruler_report.results`."""
-    info, predictions, rows = answers
-    if not (info.model and info.protocol):
-        msg = "--model and --protocol are required for a predictions file"
-        raise UsageError(msg)
-    bare = read_bare(Path(no_context), info) if no_context else None
-    name = "" if (place / RUN_FILE).is_file() else name_of(place)
-    results = results_of(info, predictions, rows, bare, name, partial=partial)
-    results = replace(results, window=window_of(place))
-    missing = sum(len(config.missing) for config in results.configs.values())
-    failures = sum(len(config.failed) for config in results.configs.values())
-    shortfall = (
-        f"{results.scored:,} of {results.rows:,} rows have an answer ({missing:,} missing, "
-        f"{failures:,} failed)"
-    )
-    if not results.scored or (results.scored < results.rows and not partial):
-        msg = f"{shortfall}; resume the run, or score the answers that exist with --partial"
-        raise RulerError(msg)
-    to_cache(key_of(results.run if name else info, place), results)
-    notes = (*results.notes, *decided_by(place, lambda *_: rows))
-    results = replace(results, files=files_of(place), notes=notes)
-    summary = summarize(results)
-    write_results(target, results, summary.to_record())
-    incomplete = [shortfall] if results.scored < results.rows else []
-    doubts = results.validity.warnings if results.validity else ()
-    notes = (*results.notes, *incomplete, *doubts, *caveats_of(results))
-    return ScoredRun(labels_of([results])[0], results, summary, notes, target)
+def score(scores: Scores, target: Path, *, is_asked: bool) -> ScoredRun:
+    """Write `results.json`, and return the scores with their statistics.
+
+    `is_asked`: the user named the file; of another one that cannot be written a note tells.
+    """
+    notes = [*scores.notes]
+    file: Path | None = target
+    if scores.unanswered:
+        notes.append(scores.shortfall.partition(": without")[0])
+    try:
+        write_results(target, scores)
+    except RulerError as error:
+        if is_asked:
+            raise
+        notes.append(f"{error}; the scores are only printed")
+        file = None
+    doubts = scores.validity.warnings if scores.validity else ()
+    notes += [*doubts, *caveats_of(scores)]
+    return ScoredRun(labels_of([scores])[0], scores, summarize(scores), tuple(notes), file)
 
 
-def report(content: Report, results: Sequence[Results], folder: Path, form: str) -> Report:
+def report(content: Report, results: Sequence[Scores], folder: Path, form: str) -> Report:
     """Write the files of a report, and return it with its page.
 
     `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
@@ -105,11 +85,9 @@ def report(content: Report, results: Sequence[Results], folder: Path, form: str)
     for picture in content.pictures:
         for kind, body in picture.files.items():
             write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
-    summaries = {id(run.results): run.summary for run in content.runs}
-    for number, one in enumerate(results, 1):
-        summary = summaries.get(id(one)) or summarize(one)
+    for number, scores in enumerate(results, 1):
         name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
-        write_results(folder / name, one, summary.to_record())
+        write_results(folder / name, scores)
     write_file(folder / "report.csv", csv_text(content.runs))
     if form == "latex":
         page = folder / "report.tex"

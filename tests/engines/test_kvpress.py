@@ -14,7 +14,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
-from ruler_report.prediction_formats import READERS
+from ruler_eval.predictions import records_of_csv
 from tests.commands import HANG
 from tests.test_consumers import PYTHON
 
@@ -35,7 +35,7 @@ def test_kvpress_runs_an_export_and_its_score_is_read_back(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "out").iterdir()
-    written = list(READERS[".csv"](folder / "predictions.csv"))
+    written = list(records_of_csv(folder / "predictions.csv"))
     prompts = [row.context for row in ruler_data.load(frozen, "fwe_512")]
     assert len(written) == len(prompts) and all(line["predicted_answer"] for line in written)
     (record,) = ruler_eval.score(folder, frozen).to_records()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_eval.answers import Answer, Tally, Validity, settle, why_unanswered
+from ruler_eval.answers import Answer, Tally, Validity, scored_text, settle, why_unanswered
 
 GOOD = Answer("vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a")
 
@@ -73,11 +73,17 @@ def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | Non
         assert (one.error is None) == any(could)
 
 
+def counted(tally: Tally, *answers: Answer | None, opened: bool = False) -> Validity:
+    """Count answers as if all were wrong."""
+    for answer in answers:
+        is_answer = answer is not None and answer.text is not None
+        text = scored_text(answer, opened=opened) if answer and is_answer else None
+        tally.add(answer, text, 0.0 if is_answer else None)
+    return tally.validity()
+
+
 def tallied(*answers: Answer | None, partial: bool = False) -> Validity:
-    tally = Tally("completion")
-    for one in answers:
-        tally.add(one)
-    return tally.validity(partial=partial)
+    return replace(counted(Tally("completion"), *answers), partial=partial)
 
 
 MANY = [replace(GOOD, index=n, text=f"word {n}") for n in range(40)]
@@ -86,8 +92,8 @@ MANY = [replace(GOOD, index=n, text=f"word {n}") for n in range(40)]
 def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
     found = tallied(*MANY)
     assert found.line == (
-        "validity: 40 of 40 rows answered by org/a; 0 empty, 0 cut off, 0 with reasoning in the "
-        "answer, 1 with the most frequent text"
+        "validity: 40 of 40 rows answered by org/a; 0 empty, 0 cut off without the answer, 0 with "
+        "reasoning in the answer, 1 with the most frequent text"
     )
     assert (found.errors, found.warnings, found.exit_status) == ((), (), 0)
     record = found.to_record()
@@ -142,18 +148,15 @@ def test_a_server_that_changed_in_mid_run_is_told() -> None:
 
 
 def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
-    tally = Tally("thinking", opened=True)
     generated = ["so QZKRA</think>PLMEW", "Okay. <think>QZKRA", "QZKRA, I think"]
-    texts = [tally.add(replace(GOOD, text=text)) for text in generated]
     apart = replace(GOOD, text="PLMEW", reasoning="QZKRA")
-    texts += [tally.add(apart), tally.add(replace(apart, text=""))]
+    answers = [*(replace(GOOD, text=text) for text in generated), apart, replace(apart, text="")]
+    texts = [scored_text(answer, opened=True) for answer in answers]
     assert texts == ["PLMEW", "", "", "PLMEW", ""]
-    found = tally.validity()
+    found = counted(Tally("thinking", opened=True), *answers, opened=True)
     assert found.cut_off == 3 and found.reasoning == 0 and found.empty == 3
     assert tallied(replace(GOOD, text="<think>QZKRA</think>PLMEW")).reasoning == 1
 
 
 def test_a_run_without_any_answer_has_a_validity_line() -> None:
-    tally = Tally("completion")
-    assert tally.add(None) is None
-    assert "0 of 1 row answered" in tally.validity().line
+    assert "0 of 1 row answered" in tallied(None).line

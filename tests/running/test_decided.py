@@ -14,8 +14,8 @@ import ruler_report
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
 from ruler_eval.engines import Request
+from ruler_eval.scoring import load_scores
 from ruler_eval.sequential import order_of
-from ruler_report.derive import derive
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.conftest import Cli, made_once, of_all_workers
@@ -59,7 +59,7 @@ def run(data: Path, out: Path, until: str | None = None, **more: Any) -> ruler_e
 def means(data: Path, out: Path) -> dict[int, float]:
     scores = ruler_eval.score(out, data).configs
     return {
-        length: 100 * fmean(fmean(s for s in scores[name] if s is not None)
+        length: 100 * fmean(fmean(s for s in scores[name].scores if s is not None)
                             for name in scores if name.endswith(f"_{length}"))
         for length in LENGTHS
     }  # fmt: skip
@@ -86,7 +86,7 @@ def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_pa
         low, high = lengths[str(length)]["bounds"]
         assert low <= mean <= high and (mean >= 85.6) == (length == 512)
     assert whole.decision is None and "effective length" not in evaluate("status", out).stdout
-    assert not any("effective length" in note for note in derive(out).notes)
+    assert not any("effective length" in note for note in load_scores(out).notes)
 
 
 def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -
     found = run(data, out, "effective", generate=says)
     assert found.decision is not None
     line = f"{found.decision['answer']}; {found.decision['guarantee']}"
-    assert line in derive(out).notes  # nothing is scored yet
+    assert line in load_scores(out).notes  # nothing is scored yet
     assert line in ruler_report.results(out, partial=True).results.notes
-    assert derive(out).notes.count(line) == 1
+    assert load_scores(out).notes.count(line) == 1
     page, files = ruler_report.report([out], tmp_path / "page"), compose(out, "org/p").files
     (verdict,) = (said for said in page.verdict if "effective length" in said.lower())
     assert verdict.endswith(f": {line}.")

@@ -76,7 +76,7 @@ def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
         (None, "nobody")
     }
     validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
-    assert "; 12 prompts that nobody counted" in validity.line
+    assert validity and "; 12 prompts that nobody counted" in validity.line
 
 
 def test_a_cache_larger_than_the_prompt_is_not_recorded(
@@ -102,7 +102,7 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert run["engine_info"]["limit"] == "max_completion_tokens"
     assert run["engine_info"]["refused"] == ["min_tokens"]
     scores = ruler_eval.score(tmp_path, frozen, partial=True)
-    assert "; the server refused min_tokens" in scores.validity.line
+    assert "; the server refused min_tokens" in scores.validity_line
 
 
 TWICE = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
@@ -243,6 +243,7 @@ def test_reasoning_that_comes_apart_stays_apart(
     scores = ruler_eval.score(tmp_path, frozen, partial=True)
     assert [score["score"] for score in scores.to_records()] == [0]
     told = "reasoning came with 12 answers; use --protocol thinking"
+    assert scores.validity is not None
     assert (told in scores.validity.errors) == (protocol != "thinking")
 
 

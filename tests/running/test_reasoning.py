@@ -111,7 +111,8 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     for line in lines(tmp_path):
         assert THOUGHT in str(line["reasoning"]) and THOUGHT not in str(line["text"])
     scores = ruler_eval.score(tmp_path, frozen)
-    assert scores.configs["vt_2048"] == (1.0,) * 12
+    assert scores.configs["vt_2048"].scores == (1.0,) * 12
+    assert scores.validity is not None
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
 
 

@@ -19,7 +19,7 @@ import ruler_eval
 from ruler_data import RulerError, UsageError
 from ruler_eval import Request, repeat
 from ruler_eval.repetition import Pair, Repeat, interval, read_repeats
-from ruler_report.derive import derive
+from ruler_eval.scoring import load_scores
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.running.conftest import Ask
@@ -75,7 +75,7 @@ def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
 
     run = ruler_eval.run(frozen, generate=generate, out=tmp_path)
     before = run.to_records()
-    assert derive(tmp_path).noise == 0
+    assert load_scores(tmp_path).noise == 0
     found = repeat(tmp_path, 40, generate=generate)
     assert (len(found.pairs), found.changed, found.failed) == (40, 0.25, 0)
     assert found.points == 25.0 and found.net == -25.0 and "25.0 % of the answers" in str(found)
@@ -95,7 +95,7 @@ def test_the_noise_is_that_of_all_repetitions_that_fit_the_journal(
     ruler_eval.run(frozen, generate=engine, out=tmp_path)
     repeat(tmp_path, 40, generate=engine)
     repeat(tmp_path, 10, generate=flipping(4))
-    assert derive(tmp_path).noise == pytest.approx(10 / 50 / 2)
+    assert load_scores(tmp_path).noise == pytest.approx(10 / 50 / 2)
     newest = max(tmp_path.glob("repeat-*.json"))
     for row, before in (("vt_2048/999", 1.0), ("vt_9/0", 1.0), ("vt_2048/0", 0.25)):
         body = json.loads(newest.read_text())
@@ -103,7 +103,7 @@ def test_the_noise_is_that_of_all_repetitions_that_fit_the_journal(
         forged = tmp_path / "repeat-x.json"
         forged.write_text(json.dumps(body))
         with pytest.raises(RulerError, match=f"the run has no row '{row}' with"):
-            derive(tmp_path)
+            load_scores(tmp_path)
 
 
 def test_the_command_starts_the_same_model_again(frozen: Path, tmp_path: Path) -> None:
@@ -180,13 +180,14 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     assert done.complete and done.rows == 48
     assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48
     scores = ruler_eval.score(done, frozen)
-    assert scores.configs["vt_2048"] == (0.75, 0.5) * 3
+    assert scores.configs["vt_2048"].scores == (0.75, 0.5) * 3
     shown = succeeded(evaluate("score", tmp_path, "--data", frozen)).stdout
     assert "62.50 ±47.9" in shown  # of 100, 100, 50 and 0
     results = json.loads((tmp_path / "results.json").read_text())
+    spread = json.loads(succeeded(evaluate("score", tmp_path, "--json")).stdout)
     assert results["configs"]["vt_2048"]["samples"] == [1, 1, 0.5, 0]
     assert results["configs"]["vt_2048"]["scores"] == [0.75, 0.5] * 3
-    assert results["summary"]["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
+    assert spread["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
     assert results["run"]["sampling"]["samples"] == 4
     published = compose(tmp_path, "org/predictions")
     rows = pq.read_table(BytesIO(published.files["predictions/vt_2048.parquet"])).to_pylist()

@@ -14,7 +14,7 @@ import ruler_eval
 from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval.run_dir import RunFolder, RunInfo
+from ruler_eval.run_dir import STARTS, RunFolder, RunInfo
 from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish, succeeded
@@ -182,7 +182,7 @@ def test_an_answer_to_another_question_or_to_no_row_is_none_and_its_row_is_asked
     assert "40 of 40 rows answered" in evaluate("status", tmp_path).stdout
     done = evaluate(*order(frozen, tmp_path))
     assert done.returncode == 0 and "retrying 1 row" in done.stderr
-    assert ruler_eval.score(tmp_path, frozen).configs[first["config"]][first["index"]] == 1
+    assert ruler_eval.score(tmp_path, frozen).configs[first["config"]].scores[first["index"]] == 1
 
 
 def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
@@ -193,6 +193,7 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     (journal,) = (tmp_path / "run").glob("answers-*")
     journal.rename(tmp_path / "run" / "answers-0-of-1.jsonl")  # as that version named it
     folder = RunFolder(tmp_path / "run")
+    (folder.path / STARTS).unlink()
 
     def info(**options: object) -> RunInfo:
         return run_info(frozen, ["vt_2048"], engine_info={"options": options})

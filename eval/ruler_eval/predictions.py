@@ -1,4 +1,4 @@
-"""The forms in which other tools write predictions, as tables.
+"""Predictions of other tools, in the forms in which these write them.
 
     {"id": "vt_4096/17", "prediction": "..."}   plain, also with config, index and text
     vt_4096.jsonl, 4096/pred/vt.jsonl           upstream
@@ -6,23 +6,25 @@
     ruler.llama_4096.vt/output.jsonl            NeMo-Skills
     predictions.csv                             kvpress, with its config.yaml
 
-`READERS` reads the records of each kind of file; `_FORMS` says where a record has the row, the text
-and the gold answers. Most tools also draw rows of their own under the same names, so their gold
-answers are kept: `ruler_report.predictions` compares them with those of the frozen rows.
+`_FORMS` says where a record has the row, the text and the gold answers. Most tools also draw rows
+of their own under the same names, so their gold answers are kept and compared with those of the
+frozen rows.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_name, quote
 from ruler_data.tasks import TASKS
-from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes
-from ruler_data.untrusted.text import read_lines as lines_of
-from ruler_eval.answers import Answer
+from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
+from ruler_eval.answers import Answer, Key
+
+#: A file or folder, `{"vt_4096/0": text}`, or records.
+Predictions = Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,72 @@ class ImportedPrediction(Answer):
 
 
 class Place(NamedTuple):
-    """Where a prediction stands: its file, and its number there, from 1."""
+    """Where a prediction stands: its file, None for records, and its number there, from 1."""
 
-    path: Path
+    path: Path | None
     number: int
 
     def __str__(self) -> str:
-        unit = "row" if self.path.suffix == ".csv" else "line"
-        return f"{self.path.name} {unit} {self.number}"
+        if self.path is None:
+            return f"record {self.number}"
+        return f"{self.path.name} {'row' if self.path.suffix == '.csv' else 'line'} {self.number}"
 
 
-def read_lines(path: Path) -> Iterator[Any]:
+def read_predictions(predictions: Predictions, rows: Mapping[str, int]) -> dict[Key, Answer]:
+    """Return the predictions for rows, given the number of rows of each config.
+
+    Raises:
+        UsageError: there are none.
+        RulerError: one is damaged, is there twice, or is of no row.
+    """
+    places: dict[Key, Place] = {}
+    answers: dict[Key, Answer] = {}
+    for where, record in _records(predictions):
+        if record is None:
+            continue
+        answer = parse_record(record, where, rows)
+        row = quote(f"{answer.config}/{answer.index}")
+        if not 0 <= answer.index < rows.get(answer.config, 0):
+            last = rows.get(answer.config, 0) - 1
+            there = f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(answer.config)} is"
+            msg = f"{where}: {row} is not a row to score; {there}"
+            raise RulerError(msg)
+        if answers.setdefault(answer.key, answer) is not answer:
+            msg = f"{where}: {row} already has a prediction, in {places[answer.key]}"
+            raise RulerError(msg)
+        places[answer.key] = where
+    if not answers:
+        file = f"{quote(str(predictions))}: " if isinstance(predictions, Path) else ""
+        msg = f"{file}no predictions: give a run, a file, texts by row or records"
+        raise UsageError(msg)
+    return answers
+
+
+def _records(predictions: Predictions) -> Iterator[tuple[Place, Any]]:
+    if isinstance(predictions, Mapping):
+        predictions = [{"id": row, "text": text} for row, text in predictions.items()]
+    if not isinstance(predictions, Path):
+        yield from ((Place(None, number), one) for number, one in enumerate(predictions, 1))
+        return
+    for path in files_of(predictions):
+        try:
+            for number, record in enumerate(_READERS.get(path.suffix, _lines)(path), 1):
+                yield Place(path, number), record
+        except (OSError, KeyError, ValueError, RecursionError) as error:
+            msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
+            raise RulerError(msg) from error
+
+
+def files_of(place: Path) -> list[Path]:
+    """Return the file, or the files of a folder, that predictions are read from."""
+    if place.is_file():
+        return [place]
+    return [path for path in sorted(place.rglob("*")) if path.suffix in _READERS]
+
+
+def _lines(path: Path) -> Iterator[Any]:
     """Yield what the lines of a file hold; None for an empty line."""
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         try:
             yield parse_json(line) if line.strip() else None
         except ValueError as error:
@@ -57,7 +112,7 @@ def read_lines(path: Path) -> Iterator[Any]:
             raise RulerError(msg) from error
 
 
-def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
+def records_of_csv(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the lines of `predictions.csv`; without a column index, rows count within a task.
 
     The gold answers were written by numpy: `['a' 'b']`.
@@ -85,11 +140,8 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
         }
 
 
-#: By suffix, how the records of a file are read; none of a file of something else.
-READERS: Mapping[str, Callable[[Path], Iterator[Any]]] = {
-    ".jsonl": read_lines,
-    ".csv": _kvpress,
-}
+#: By suffix, how the records of a file are read.
+_READERS: Mapping[str, Callable[[Path], Iterator[Any]]] = {".jsonl": _lines, ".csv": records_of_csv}
 
 
 class Form(NamedTuple):
@@ -150,7 +202,7 @@ def parse_record(
     except (TypeError, ValueError) as error:
         msg = f"{where}: {error}"
         raise RulerError(msg) from error
-    return ImportedPrediction(config, index, text, None, None, None, None, None, outputs=outputs)
+    return ImportedPrediction(config, index, text, outputs=outputs)
 
 
 def _row(
@@ -181,8 +233,10 @@ def _row(
     return _config_of(name, where.path, configs), index
 
 
-def _stem(path: Path) -> str:
+def _stem(path: Path | None) -> str:
     """Return what a file's name says of its config; NeMo-Skills has it in the folder's."""
+    if path is None:
+        return ""
     if path.stem.startswith("output"):
         return path.parent.name.rpartition(".")[2]
     match = _SAMPLES.fullmatch(path.stem)
@@ -195,15 +249,16 @@ def _task(name: str) -> str:
     return _HARNESS.get(name, name)
 
 
-def _config_of(name: str, path: Path, configs: Collection[str]) -> str:
+def _config_of(name: str, path: Path | None, configs: Collection[str]) -> str:
     """Return the config of a name: itself, or its task with a length of the folders above."""
     name = _task(name)
     if name in configs:
         return name
     same = [config for config in configs if config.rpartition("_")[0] == name]
     if name in TASKS or same:
-        for part in (path.parent.name, path.parent.parent.name):
-            for number, kilo in _LENGTH.findall(part):
+        folders = (path.parent.name, path.parent.parent.name) if path else ()
+        for folder in folders:
+            for number, kilo in _LENGTH.findall(folder):
                 config = config_name(name, int(number) if number else int(kilo) * 1024)
                 if not configs or config in configs:
                     return config

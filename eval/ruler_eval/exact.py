@@ -25,7 +25,7 @@ from ruler_data import reasoning
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
 from ruler_eval.metrics_ruler2 import chosen_letter
-from ruler_report.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
+from ruler_eval.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
 
 
 class Names(NamedTuple):
@@ -52,6 +52,23 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
         gold = set(names.gold)
     f1 = 2 * len(names.gold) / (len(gold) + len(names.gold) + len(names.others))
     return float(score == 1 and names.gold == gold and not names.others), f1
+
+
+def exact_without_context(
+    row: Row, task: Task, answer: str, score: float
+) -> tuple[float, float] | None:
+    """Return what `exact_scores` does where no context can change it; None where it can.
+
+    `row` may have no context. The context tells which words of an answer are others of its kind.
+    """
+    is_needle, is_open = isinstance(task.params, Niah), task.params.family == "qa"
+    if is_open or (is_needle and row.question):
+        names = names_in(row, task, answer)
+        return exact_scores(row, task, answer, score) if names is None or not names.others else None
+    gold = {output.lower() for output in row.outputs}
+    words = re.findall(r"[\w-]+", answer.lower())
+    is_list = all(word in gold or (word.isdecimal() and len(word) < 3) for word in words)
+    return (1.0, 1.0) if score == 1 and is_list and not is_needle else None
 
 
 @lru_cache(maxsize=1)  # for the exact score, then for the label of the failure

@@ -11,7 +11,7 @@ from importlib.resources import files
 from ruler_data import reasoning
 
 #: Words by language that lists, leads and failures are read by.
-WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
+WORDING = tomllib.loads(files("ruler_eval").joinpath("wording.toml").read_text("utf-8"))
 #: Words that speak of the question, the text, the answer or the speaker.
 SPEECH = frozenset(f"{WORDING['speech']} {WORDING['meta']}".split())
 #: These, and words for no, none and unknown: no answer has them alone.
