@@ -3,8 +3,7 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 
@@ -29,8 +28,6 @@ def any_of(*texts: str) -> str:
 META = re.compile(
     rf"\b{any_of(WORDING['meta'])}\b|{any_of(WORDING['meta_unspaced'])}", re.IGNORECASE
 )
-#: Notes behind an answer, and numbers of documents and steps.
-ASIDES = re.compile(rf"(?i)(?<=\w) \([^()]*\)|\b{any_of(WORDING['meta'])} \d+(?:\W+(?:\w+ )?\d+)*")
 #: A last sentence that says what the answer will do.
 PLAN = re.compile(
     rf"(?i)(?:^|[.!?:\n]\s*){any_of(WORDING['plan']).replace('_', ' ')}\b(?! know)[^.!?\n]*\W*\Z"
@@ -118,127 +115,6 @@ def contains(text: str, words: str) -> bool:
 def words_of(text: str) -> list[str]:
     """Return the words and numbers of a text, in lower case."""
     return re.findall(r"[^\W_]+(?:[-'\u2019][^\W_]+)*", text.lower())
-
-
-_LETTER = re.compile(r".*(?:LETTER|SYLLABLE) (?:SMALL )?(?=\w+$)|.* .*")
-_SOUNDS = str.maketrans("cqzßvw", "kkssff", "aeiouyjh")
-
-
-@lru_cache(maxsize=4096)
-def _sound(word: str) -> str:
-    """Return the consonants of a word of any alphabet, which a translated name keeps.
-
-    >>> _sound("strassburg"), _sound("strasbourg"), _sound("коллинз"), _sound("collins")
-    ('strsbrg', 'strsbrg', 'klns', 'klns')
-    """
-    word = re.sub(r"(.)\1", r"\1", word)
-    letters = (c if c < "\u0250" else _LETTER.sub("", unicodedata.name(c, "")) for c in word)
-    return "".join(letters).lower().translate(_SOUNDS)
-
-
-def alike(word: str, other: str) -> bool:
-    """Whether words differ in their ending or vowels alone, or one is short for the other.
-
-    >>> alike("voices", "voice"), alike("prof", "professor"), alike("austria", "australia")
-    (True, True, False)
-    """
-    if other.isalpha() and len(sound := _sound(other)) > 2 and sound == _sound(word):
-        return True
-    short, long = sorted((len(word), len(other)))
-    same = next((n for n in range(short) if word[n] != other[n]), short)
-    is_short = same == short and (short > 2 or other == word[0])
-    return word == other or (other.isalpha() and (is_short or same >= max(4, long - 3)))
-
-
-_MONTHS = {word: str(n) for n, month in enumerate(WORDING["months"], 1) for word in month.split()}
-
-
-def folded(text: str) -> list[str]:
-    """Return the words that SQuAD compares, also without accents, and numbers as digits."""
-    plain = unicodedata.normalize("NFKD", in_digits(re.sub("[-/]", " ", text)))
-    plain = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Sc"))
-    plain = re.sub(r"(?<=\d)[., ](?=(?:\d{3})+(?!\d))", "", plain)
-    plain = re.sub(r"(\d)(?:st|nd|rd|th)\b|\b(?:on|of|in|to|and)\b|\b0+(?=\d)", r"\1", plain)
-    return [_MONTHS.get(word, word) for word in normalized(plain).split()]
-
-
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-_NUMBERS = {word: 10 * number for number, word in enumerate(WORDING["tens"].split(), 2)}
-for _list in (WORDING["numbers"], WORDING["ordinals"]):
-    _NUMBERS |= {word: number for number, word in enumerate(_list.split())}
-_HAN = "\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d"
-_POWER = re.compile(
-    r"(?i)(?<!\d)(\d+[.,]\d+)(?: (million|billion)|(?:e| ?[x\u00d7]? ?10 ?\^) ?\+?(\d+))\b"
-)
-_ROMAN = {word: str(number) for number, word in enumerate(WORDING["roman"].split(), 2)}
-_AND = rf"(?:(?:[ -]| and |(?<=nd|on), ){any_of(*_NUMBERS, *_SCALES)})"
-_COUNT = re.compile(rf"(?i)(?<![\d.,])\b(?:\d+{_AND}|{any_of(*_NUMBERS)}){_AND}*\b")
-
-
-def in_digits(text: str) -> str:
-    """Return a text with Roman numerals, and numbers in English words, as digits.
-
-    >>> in_digits("nineteen seventy-three, one hundred and five, 5 million, 007, Henry VIII")
-    '1973, 105, 5000000, 007, Henry 8'
-    >>> in_digits("two two three"), in_digits("100 million")
-    ('223', '100000000')
-    """
-
-    def digits(match: re.Match[str]) -> str:
-        numbers = [
-            _SCALES.get(word) or int(_NUMBERS.get(word, word))
-            for word in re.findall(r"\w+", match[0].lower().replace(" and ", " "))
-        ]
-        if max(numbers) < 10:
-            return "".join(map(str, numbers))
-        total = part = 0
-        for number in numbers:
-            if number >= 1000 and part and number in _SCALES.values():
-                total, part = total + part * number, 0
-            elif number == 100 and part:
-                part *= 100
-            else:
-                part = part * (100 if min(part, number) > 9 and part < 100 else 1) + number
-        return str(total + part)
-
-    def whole(match: re.Match[str]) -> str:
-        scale = _SCALES[match[2].lower()] if match[2] else 10 ** min(int(match[3]), 20)
-        return f"{Decimal(match[1].replace(',', '.')) * scale:.0f}"
-
-    text = re.sub(r"\b[IVX]{2,}\b", lambda match: _ROMAN.get(match[0], match[0]), text)
-    text = _POWER.sub(whole, text)
-    text = re.sub(f"[{_HAN}]{{2,}}", lambda run: "".join(str(_HAN.index(c)) for c in run[0]), text)
-    return _COUNT.sub(digits, text)
-
-
-#: The capital of a sentence that does not begin with a name of several words.
-_BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:!]+(?:[^A-Z\s]|I\b))")
-#: Proper names and numbers; a number of one or two digits is in any text, so with a word.
-NAME = re.compile(
-    r"[A-Z][\w'-]*(?:[ .]+(?:(?:of|the|de|van|von) )?(?:[A-Z][\w'-]*|\d{1,2}(?![\d.,]*\d)))*"
-    r"|\b\d{1,2} [a-z]+|[a-z]+ \d{1,2}(?!\S)|\d+(?:[.,]\d+)*"
-)
-
-
-def names(text: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the proper names and numbers of an answer that are not in the question."""
-    text = _BEGINS.sub(lambda capital: capital[0].lower(), text)
-    for match in NAME.findall(LIST_NUMBER.sub("", text)):
-        words = match.lower().split()
-        while words and re.split(r"\W", words[0])[0] in FILLER:
-            del words[0]
-        name = " ".join(words).strip(".,")
-        if not all(any(alike(word, one) for one in known) for word in folded(name)):
-            yield name
-
-
-def spells(text: str, gold: str) -> bool:
-    """Whether a text spells a gold answer with other separators: 1,234,567 or q z k r a."""
-    text, letters = in_digits(text), re.sub(r"\W", "", gold)
-    if len(gold) < 5 or letters not in re.sub(r"[\W_]", "", text):  # most; no pattern for each
-        return False
-    spaced = r"[\W_]{0,3}".join(letters)
-    return re.search(rf"(?<![^\W_]){spaced}(?![^\W_])", text) is not None
 
 
 _NO = rf"(?:\b{any_of(WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
