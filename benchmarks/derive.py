@@ -105,7 +105,7 @@ def main() -> None:
             measured["all right, no context read"] = f"{official:.1f} CPU s"
         if given.runs:
             runs = [results_of(run, given.rows, 0.6 / given.runs) for run in range(given.runs)]
-            spent = cpu(lambda: build(runs, {}, None))
+            spent = cpu(lambda: build(runs))
             measured["board"] = f"{spent:.1f} CPU s for {given.runs} runs of {given.rows} rows"
     print(*facts(about("numpy", "pyarrow") | measured), sep="\n")
 

@@ -1,7 +1,7 @@
 """Two simulations of models that are right with a given chance in each of the 13 tasks.
 
     python benchmarks/simulate.py mini [--error 3.7]
-    python benchmarks/simulate.py contamination
+    python benchmarks/simulate.py frame [--draws 400 --few 100]
 
 mini: how many rows a small suite needs. Every row is drawn right or wrong with the chance of its
 task, 500 rows of each task; the first n of them are the small suite. Its error is the distance
@@ -10,10 +10,8 @@ No score profile can be worse, for two reasons: a score between 0 and 1 varies l
 wrong with the same mean; and tasks that share a mean vary most together if all have that mean, so
 the published means of categories bound what their tasks can do.
 
-contamination: how often the test for contamination flags a clean model, and how often it finds a
-leak. At one length, seen rows raise every chance by the same number of points, to 100 at most.
-There are as many public as fresh rows. Each simulation is tested as `ruler-eval compare
---contamination` tests the mean over all tasks.
+frame: how often intervals of `ruler_report.frame` hold the truth, and how often ranks and gates
+err.
 """
 
 import argparse
@@ -25,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from measuring import about, table
 
+from ruler_report.baseline import NOT_WORSE, WORSE, verdicts_of
+from ruler_report.frame import Cell, Digests, Means, columns_of, frame_of, resample
 from ruler_report.published import published
-from ruler_report.stats.intervals import mean_of, minus
 
 Floats = npt.NDArray[np.float64]
 FULL = 500
@@ -102,33 +101,153 @@ def shared_out(known: list[Profile], error: float) -> tuple[int, tuple[int, ...]
     return best
 
 
-PROFILES = {
-    "every task at 50": np.full(13, 0.5),
-    "every task at 80": np.full(13, 0.8),
-    **{name: np.array(percents) / 100 for name, percents in BY_TASK.items() if "16K" in name},
+#: Chances of the 13 tasks: near the ceiling, of a small model, all alike, near the floor.
+SKEWED = {
+    "ceiling": (1, 1, 1, 0.99, 0.99, 0.98, 0.99, 0.99, 0.97, 0.9, 0.95, 0.8, 0.6),
+    "mixed": (1, 1, 1, 0.99, 0.96, 0.46, 0.97, 0.84, 0.45, 0.08, 0.59, 0.34, 0.2),
+    "equal": (0.5,) * 13,
+    "floor": (0.9, 0.8, 0.5, 0.3, 0.1, 0.05, 0.2, 0.1, 0.02, 0.01, 0.2, 0.2, 0.1),
 }
-LEAK_ROWS = (50, 100, 500)
-GAPS = (0, 1, 2, 3, 5, 8)
-SIMULATIONS = 2000
+#: Share of the rows that a length has in common with a draw for all, and that two models have.
+ALIKE, SHARED = 0.8, 0.5
+#: Rows of a task, and lengths.
+DESIGNS = ((4, 1), (4, 6), (8, 6), (20, 6), (100, 1))
+#: Draws in one array.
+BATCH = 20
+#: Chances at which cells are tried, and percentage points of a gate.
+CHANCES, MARGIN = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99), 5.0
 
 
-def leak_found(chances: Floats, rows: int, gap: float) -> tuple[float, float]:
-    """Return how often a gap is found at 5 %, and how large it is, in percentage points."""
-    rng = np.random.Generator(np.random.PCG64([rows, int(gap)]))
-    seen = np.minimum(1.0, chances + gap / 100)
-    shares = {str(task): np.full(1, 1 / len(chances)) for task in range(len(chances))}
-    public, fresh = (
-        mean_of(
-            {
-                task: (rng.random((SIMULATIONS, rows, 1)) < model[int(task)]).astype(float)
-                for task in shares
-            },
-            shares,
-        )
-        for model in (seen, chances)
-    )
-    greater, _ = minus(public, fresh, paired=False).p_values()
-    return float(np.mean(greater < 0.05)), float(100 * np.mean(seen - chances))
+class Draw:
+    """Runs that are drawn: models with shared questions, right with a chance at each length."""
+
+    def __init__(self, seed: int, rows: int, lengths: int) -> None:
+        """Start without runs."""
+        self.rng = np.random.Generator(np.random.PCG64([seed, rows, lengths]))
+        self.rows, self.lengths = rows, [4096 << place for place in range(lengths)]
+        self.asked: list[dict[Cell, Digests]] = []
+        self.scores: list[dict[Cell, Floats]] = []
+
+    def models(self, chances: list[Floats]) -> None:
+        """Add models that answer one draw of questions; they share `SHARED` of their rows."""
+        asked: dict[Cell, Digests] = {}
+        scores: list[dict[Cell, Floats]] = [{} for _ in chances]
+        shape = (len(self.lengths), self.rows)
+        for task in range(len(chances[0])):
+            questions = self.rng.integers(1 << 62, size=self.rows).astype(np.uint64)
+            common = self._levels(shape)
+            for place, chance in enumerate(chances):
+                own = np.where(self.rng.random(self.rows) < SHARED, common, self._levels(shape))
+                for length, levels in zip(self.lengths, own, strict=True):
+                    asked[f"t{task}", length] = questions
+                    scores[place][f"t{task}", length] = (levels < chance[task]).astype(float)
+        self.asked += [asked] * len(chances)
+        self.scores += scores
+
+    def _levels(self, shape: tuple[int, int]) -> Floats:
+        """Return how hard each row is; lengths of a question are alike."""
+        return np.where(self.rng.random(shape) < ALIKE, self.rng.random(shape[1]),
+                        self.rng.random(shape))  # fmt: skip
+
+    def means(self, *, cells: bool = False) -> Means:
+        """Return the means of all runs."""
+        frame = frame_of(self.asked)
+        category_of = {task: f"c{place % 4}" for place, task in enumerate(frame.tasks)}
+        return resample(frame, self.scores, columns_of(frame, category_of, cells=cells))
+
+
+def holds(low: float | None, high: float | None, truth: float) -> bool:
+    """Whether an interval holds the truth."""
+    return low is not None and high is not None and low - 1e-9 <= truth <= high + 1e-9
+
+
+def coverage(name: str, rows: int, lengths: int, draws: int) -> list[str]:
+    """Return how often intervals of means, paired and unpaired differences hold the truth."""
+    chances, hits, overall = np.array(SKEWED[name]), np.zeros(3), (None, None)
+    for batch in range(draws // BATCH):
+        draw = Draw(100 + batch, rows, lengths)
+        for _ in range(BATCH):
+            draw.models([chances, chances])
+        means, truth = draw.means(), 100 * float(chances.mean())
+        for place in range(0, 2 * BATCH, 2):
+            mean = means.estimate(overall, place)
+            paired = means.minus((overall, place), (overall, place + 1))
+            unpaired = means.minus((overall, place), (overall, (place + 3) % (2 * BATCH)))
+            hits += (
+                mean is not None and holds(mean.low, mean.high, truth),
+                holds(paired.low, paired.high, 0.0),
+                holds(unpaired.low, unpaired.high, 0.0),
+            )
+    return [f"{100 * share:.1f}" for share in hits / draws]
+
+
+def cell_coverage(rows: int, draws: int) -> list[str]:
+    """Return how often intervals of cells hold the truth: on average over chances, at worst."""
+    shares = []
+    for chance in CHANCES:
+        found = []
+        for batch in range(draws // BATCH):
+            draw = Draw(batch, rows, 1)
+            for _ in range(BATCH):
+                draw.models([np.array([chance])])
+            means = draw.means()
+            found += [means.estimate((None, None), place) for place in range(BATCH)]
+        shares.append(np.mean([holds(x.low, x.high, 100 * chance) for x in found if x]))
+    return [f"{100 * float(np.mean(shares)):.1f}", f"{100 * min(shares):.1f}"]
+
+
+def false_ranks(name: str, rows: int, draws: int, *, cells: bool) -> float:
+    """Return how often ten equal models show any difference that is not there."""
+    wrong = 0
+    for number in range(draws):
+        draw = Draw(3 + number, rows, 6)
+        draw.models([np.array(SKEWED[name])] * 10)
+        wrong += bool(draw.means(cells=cells).better.any())
+    return 100 * wrong / draws
+
+
+def gate_errors(rows: int, lengths: int, draws: int) -> list[str]:
+    """Return how often a gate at its margin says *not worse*, and *worse*."""
+    base, passed, worse = np.full(13, 0.8), 0, 0
+    for batch in range(draws // BATCH):
+        draw = Draw(500 + batch, rows, lengths)
+        for _ in range(BATCH):
+            draw.models([base, base - MARGIN / 100])
+        means = draw.means()
+        for place in range(0, 2 * BATCH, 2):
+            verdicts = {*verdicts_of(means, MARGIN, place, place + 1).values()}
+            worse += WORSE in verdicts
+            passed += verdicts == {NOT_WORSE}
+    return [f"{100 * passed / draws:.1f}", f"{100 * worse / draws:.1f}"]
+
+
+def frame(draws: int, few: int) -> Iterator[str]:
+    """Yield the page on the intervals, ranks and gates of the frame."""
+    yield f"""# Errors of intervals, ranks and gates
+
+{_facts("frame")} 13 tasks; at six lengths,
+{ALIKE:.0%} of a question's rows are alike; models share {SHARED:.0%} of their rows. Numbers are
+in percent.
+
+Intervals of 95 % that hold the truth ({draws} draws): mean of all tasks and lengths, paired and
+unpaired differences of equal models.
+"""
+    rows = [[name, n, lengths, *coverage(name, n, lengths, draws)]
+            for name in SKEWED for n, lengths in DESIGNS]  # fmt: skip
+    yield from table(["chances", "rows a task", "lengths", "mean", "paired", "unpaired"], rows)
+    span = f"{CHANCES[0]} to {CHANCES[-1]}"
+    yield f"\nIntervals of one cell, over chances of {span} ({draws} draws each):\n"
+    cells = [[n, *cell_coverage(n, draws)] for n in (4, 8, 20, 100)]
+    yield from table(["rows", "average", "worst chance"], cells)
+    yield f"\nTen equal models, 8 rows a task at six lengths, any false difference ({few} draws):\n"
+    ranks = [
+        [name, *(f"{false_ranks(name, 8, few, cells=whole):.1f}" for whole in (False, True))]
+        for name in SKEWED
+    ]
+    yield from table(["chances", "on a board", "on a page"], ranks)
+    yield f"\nA gate exactly at its margin of {MARGIN:g} points, six lengths ({draws} draws):\n"
+    gates = [[n, *gate_errors(n, 6, draws)] for n in (8, 50)]
+    yield from table(["rows a task", "not worse", "worse"], gates)
 
 
 def _hardest(known: list[Profile]) -> list[Profile]:
@@ -175,28 +294,6 @@ With different numbers of rows for each category (in tens) it would take {total}
 50 in some profile, so equal numbers are as good."""
 
 
-def contamination() -> Iterator[str]:
-    """Yield the page on the errors of the test for contamination."""
-    yield f"""# Errors of the test for contamination
-
-{_facts("contamination")} {SIMULATIONS:,} simulations per cell; 13 tasks at one length.
-
-Share of simulations in which the mean over all tasks is found greater on public rows, at the 5 % \
-level, by how many points seen rows raise it:
-"""
-    rows = []
-    for name, chances in PROFILES.items():
-        for number in LEAK_ROWS:
-            cells = [leak_found(chances, number, gap) for gap in GAPS]
-            shown = (
-                f"{share:.2f}" + (f" ({rise:.1f})" if abs(rise - gap) > 0.05 else "")
-                for (share, rise), gap in zip(cells, GAPS, strict=True)
-            )
-            rows.append([name, number, *shown])
-    yield from table(["profile", "rows of each task", *(f"+{gap}" for gap in GAPS)], rows)
-    yield "\nIn brackets: the rise of the mean if tasks near 100 cannot rise as much."
-
-
 def _facts(name: str) -> str:
     facts = about("numpy")
     return (
@@ -208,11 +305,14 @@ def _facts(name: str) -> str:
 def main() -> None:
     """Simulate and print a page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("what", choices=("mini", "contamination"))
+    parser.add_argument("what", choices=("mini", "frame"))
     parser.add_argument("--error", type=float, default=3.7, help="mini: percentage points")
+    parser.add_argument("--draws", type=int, default=400, help="frame: of intervals and gates")
+    parser.add_argument("--few", type=int, default=100, help="frame: of ten models")
     options = parser.parse_args()
-    for line in mini(options.error) if options.what == "mini" else contamination():
-        print(line)
+    is_mini = options.what == "mini"
+    for line in mini(options.error) if is_mini else frame(options.draws, options.few):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Results made of nothing but scores, for figures that need many rows and no files."""
 
+import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +38,10 @@ def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigResul
 
 def results_of(scores: Scores, **changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
     """Return the results of a run with these scores."""
-    configs = {name: config_result(column, **_kind(name)) for name, column in scores.items()}
+    configs = {
+        name: config_result(column, **_kind(name), questions=questions_of(name, len(column)))
+        for name, column in scores.items()
+    }
     data = DataInfo(
         repo="org/ruler", revision="1" * 40, data_version="1.0.0", suite="ruler", seed=42,
         sample=False, tokenizer="llama3", tokenizer_fingerprint="f" * 64,
@@ -48,6 +52,13 @@ def results_of(scores: Scores, **changes: Any) -> Results:  # noqa: ANN401 - fie
                   {"version": "0.33.0", "dtype": "bfloat16"}, {"temperature": 0.0})  # fmt: skip
     run = replace(run, **changes)
     return Results(run, run.fingerprint, configs)
+
+
+def questions_of(config: str, rows: int) -> str:
+    """Return digests of a config's questions; a task asks the same at every length."""
+    task = config.rpartition("_")[0]
+    texts = (f"{task}/{index}".encode() for index in range(rows))
+    return "".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
 
 def _kind(config: str) -> dict[str, str]:

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from ruler_data import RulerError
+from ruler_report.comparison import caveats, compare
 from ruler_report.results_file import Results, read_results, write_results
-from ruler_report.stats.comparison import caveats, compare
 from tests.conftest import Builds
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -38,7 +38,7 @@ def configs_with(**changes: Any) -> Callable[[Results], Results]:  # noqa: ANN40
     )
 
 
-ELSEWHERE = {"digest": "sha256:1", "question_digest": "sha256:a"}
+ELSEWHERE = {"digest": "sha256:1", "question_digest": "sha256:a", "questions": ""}
 OTHERS: list[tuple[Callable[[Results], Results], str]] = [
     (configs_with(**ELSEWHERE),
      "the rows differ, and the first run was scored by a version that did not record what they "
@@ -57,8 +57,8 @@ OTHERS: list[tuple[Callable[[Results], Results], str]] = [
 def test_runs_that_differ_in_more_than_the_model_are_refused_unless_forced(
     change: Callable[[Results], Results], why: str, tmp_path: Path
 ) -> None:
-    first = save(tmp_path / "a", results_of(SCORES))
-    second = save(tmp_path / "b", change(results_of(SCORES)))
+    first = save(tmp_path / "a", configs_with(questions="")(results_of(SCORES)))
+    second = save(tmp_path / "b", change(configs_with(questions="")(results_of(SCORES))))
     said = refused(evaluate("compare", first, second))
     assert f"not comparable: {why}; " in said and "--force compares anyway" in said
     done = evaluate("compare", first, second, "--force", "--json")
@@ -103,7 +103,7 @@ def test_builds_for_two_tokenizers_are_compared_question_by_question(
     assert results[0].digest != results[1].digest
     means = [sum(score or 0.0 for score in config.scores) / 12 for config in results]
     assert record["cells"]["vt_1024"]["value"] == pytest.approx(100 * (means[1] - means[0]))
-    assert record["cells"]["vt_1024"]["pairs"] == 12
+    assert record["cells"]["vt_1024"]["rows_first"] == 12
 
 
 def test_the_better_run_is_named_and_two_runs_of_one_model_are_told_apart_by_number(
@@ -125,7 +125,7 @@ def test_a_build_of_some_tasks_is_not_said_to_have_other_sources(
         for tasks, rows in (("vt,qa_1", 6), ("vt,qa_1,niah_single_2", 12))
     ]
     done = evaluate("compare", *runs)
-    line = "paired: the same questions; 12 questions are shared of 12 and 24"
+    line = "paired: the same questions"
     assert line in done.stdout, done.stderr
     assert "differ" not in next(one for one in done.stdout.splitlines() if line in one)
     page = evaluate("report", *runs, "--out", tmp_path / "out", "--no-pictures")
@@ -136,7 +136,7 @@ def test_what_prompts_and_rows_have_apart_is_noted() -> None:
     more, fewer = results_of(SCORES), results_of({**SCORES, "vt_4096": SCORES["vt_4096"][:20]})
     plain = replace(more.run, frame="{content}{answer_prefix}", model_tokenizer="another")
     found = compare(replace(more, run=plain), fewer, force=True)
-    assert found.basis.endswith("; 70 questions are shared of 100 and 70")
+    assert found.rows["vt", 4096] == (20, 20)  # the rows of the run with fewer, for both
     said = " ".join(found.notes)
     assert "completion is plain text, as in base" in said
     assert "other tokenizer files than those that the rows are counted in" in said
@@ -197,7 +197,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (edited(run=None), "not a results file: run: Input should be an object"),
     (edited(configs={"vt_4096": 3}), "not a results file: configs.vt_4096"),
     (lambda _: {}, "not a results file: run: Field required"),
-    (of_config(rows=5), "vt_4096: 5 rows, 50 scores"),
+    (of_config(rows=5, questions=""), "vt_4096: 5 rows, 50 scores"),
     (of_config(scores=[1.0, 2.0] * 25), "scores.1: Input should be less than or equal to 1"),
     (of_config(missing=[1]), "the rows without a score are not the failed and missing ones"),
     (of_config(depth={"pieces": [1], "shown": [1], "rows": [1]}), "depth does not have 10 cells"),

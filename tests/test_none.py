@@ -14,7 +14,7 @@ from ruler_data.tasks import Fwe, Niah, PartType, Task, Vt
 from ruler_eval.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
 from ruler_eval.metrics import score_row
 from ruler_report.results_file import read_results
-from ruler_report.stats.summary import summarize
+from ruler_report.summary import summarize
 from tests.builds import run
 from tests.commands import one_line, succeeded
 from tests.conftest import Cli
@@ -110,7 +110,7 @@ def test_guessing_whether_there_is_one_earns_half(how: str, build: Path, tmp_pat
 def test_golden_answers_score_100_and_the_report_says_so(build: Path, tmp_path: Path) -> None:
     run = scored_run(tmp_path / "run", build, golden)
     claims = summarize(read_results(run)).claims
-    assert claims and claims.balanced[1024].value == 100.0 > claims.balanced[1024].low
+    assert claims and claims.balanced[1024].value == 100.0 > claims.balanced[1024].point.low
     page = reported(tmp_path / "out", run)
     assert "| niah\\_there | present; says none | 0.0 |" in page
     assert "| balanced score | mean of present and absent | 100.0 \\[" in page

@@ -13,6 +13,8 @@ import pytest
 
 from ruler_data.errors import UsageError
 from ruler_report.against import against, place_of
+from ruler_report.comparison import lineup
+from ruler_report.depth import retrieval_by_depth
 from ruler_report.drawing import (
     COLOURS,
     Dots,
@@ -27,6 +29,7 @@ from ruler_report.drawing import (
     stroke,
     thin_ticks,
 )
+from ruler_report.frame import Point
 from ruler_report.pictures import (
     FEW,
     depth_picture,
@@ -35,10 +38,7 @@ from ruler_report.pictures import (
     tasks_picture,
 )
 from ruler_report.results_file import Depth, Results
-from ruler_report.stats.baseline import retention
-from ruler_report.stats.depth import retrieval_by_depth
-from ruler_report.stats.scores import Estimate
-from ruler_report.stats.summary import ScoredRun, summarize
+from ruler_report.summary import ScoredRun, summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)
@@ -48,10 +48,8 @@ def scored(results: Results, label: str = "org/model") -> ScoredRun:
     return ScoredRun(label, results, summarize(results))
 
 
-def cells(level: float) -> dict[int, Estimate]:
-    return {
-        n: Estimate(level - k, level - k - 3, level - k + 3, 20, 20) for k, n in enumerate(LENGTHS)
-    }
+def cells(level: float) -> dict[int, Point]:
+    return {n: Point(level - k, level - k - 3, level - k + 3) for k, n in enumerate(LENGTHS)}
 
 
 def by_length(runs: int) -> Drawing:
@@ -132,7 +130,10 @@ def test_scores_against_an_option_have_a_line_for_each_method_and_one_without_it
     assert drawing and drawing.series == ["snapkv", "knorm"]
     first, kept, *_ = (panel for panel in drawing.panels if isinstance(panel, Lines))
     assert first.threshold == 100 and kept.title == "retained, in percent"
-    ratios = [retention(run.results, full.results)[None, None].value for run in presses[:2]]
+    ratios = [
+        lineup([full.results, run.results], force=True).means.ratio((None, None), 0, 1).value
+        for run in presses[:2]
+    ]
     assert [point.value for point in kept.lines[0].values()] == ratios
     with pytest.raises(UsageError, match="runs differ in compression_ratio"):
         against(presses, "ratio", None)

@@ -13,7 +13,7 @@ from ruler_data import TASKS, RulerError
 from ruler_report import every_eval_ever
 from ruler_report.publication import entries, file_name, to_yaml
 from ruler_report.results_file import Results
-from ruler_report.stats.summary import summarize
+from ruler_report.summary import summarize
 from tests.conftest import ROOT
 from tests.results import coin, results_of
 
@@ -40,13 +40,13 @@ def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
     assert set(found) == boards()
     for length in LENGTHS:
         one = found[f"ruler_{length}_{kind}"]
-        assert one.value == round(summary.overall[length].value, 2)
+        assert one.value == round(summary.overall[length].point.value, 2)
         assert (one.dataset_id, one.dataset_revision) == ("org/ruler", "1" * 40)
         assert one.source_url == "https://hub/datasets/org/preds"
         assert one.notes and "protocol completion; edition balanced" in one.notes
-        low, high = summary.overall[length].low, summary.overall[length].high
+        _, low, high = summary.overall[length].point
         assert f"390 rows, 95 % interval {low:.2f} to {high:.2f}" in one.notes
-    assert found[f"ruler_{kind}"].value == round(summary.averages["avg"].value, 2)
+    assert found[f"ruler_{kind}"].value == round(summary.averages["avg"].point.value, 2)
 
 
 def test_entries_of_another_edition_stand_beside_the_first() -> None:

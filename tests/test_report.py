@@ -18,10 +18,10 @@ from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
+from ruler_report.comparison import labels_of
 from ruler_report.pages.report import build
 from ruler_report.results_file import Example, Results, read_results, write_results
-from ruler_report.stats.comparison import labels_of
-from ruler_report.stats.summary import summarize
+from ruler_report.summary import summarize
 from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.results import coin, results_of
@@ -129,23 +129,15 @@ def test_the_verdict_comes_before_warnings_numbers_and_pictures(report: Path) ->
     assert text.count('<details class="chapter"') == 2 and "<details open" not in text
 
 
-def test_a_run_that_lacks_tasks_or_lengths_has_no_rank_and_changes_no_other_comparison() -> None:
+def test_what_a_run_lacks_is_in_no_rank_and_is_named() -> None:
     base, worse, better = (few(name, rate) for name, rate in (("b", 0.9), ("w", 0.3), ("x", 1.0)))
     partial = replace(better, configs={"vt_4096": better.configs["vt_4096"]})
     alone, beside = (build([base, worse, *more], medium=None) for more in ((), (partial,)))
-    assert alone.verdict[0].endswith("it is better than every other run.")
-    said = alone.verdict[0].replace("other run", "other ranked run")
-    assert beside.verdict[:2] == (f"Of the ranked runs, {said}", alone.verdict[1])
-    assert (
-        "org/x minus org/b: " in beside.verdict[2] and "over 1 task at 4K, p" in beside.verdict[2]
-    )
-    assert [row[:2] for row in beside.tables[0].rows] == [
-        ("org/b", "1"), ("org/w", "2"), ("org/x", "")
-    ]  # fmt: skip
-    assert "org/x: lacks tasks or lengths of others; no rank" in beside.notes
-    first = build([partial, base, worse], medium=None)
-    assert first.verdict[0] == beside.verdict[0] and "org/b minus org/x" in first.verdict[1]
-    assert build([base, partial], medium=None).verdict[0].startswith("No run is ranked: no two ")
+    assert alone.verdict[0] == "frame: 2 tasks at 4K, 8K, 12 rows of each."
+    assert alone.verdict[1].endswith("it is better than every other run.")
+    assert beside.verdict[0].startswith("frame: 1 task at 4K, 12 rows of each; not in it: ")
+    assert "(org/b, org/w)" in beside.verdict[0]
+    assert beside.verdict[1].startswith("org/b shares the highest mean with org/x, 100.0 [")
 
 
 @pytest.mark.parametrize(
@@ -244,12 +236,11 @@ def test_a_task_without_any_answer_stays_in_the_mean_with_its_bounds(
     text = reported(tmp_path / "out", *names)
     cells = {name: re.findall(rf"^\| {name} \| .*", text, re.M)[0].split(" | ") for name in
              ("whole", "failed", "some")}  # fmt: skip
-    lows = [float(re.findall(r"\[(\S+),", cells[name][3])[0]) for name in ("whole", "failed")]
+    lows = [float(re.findall(r"\[(\S+),", cells[name][2])[0]) for name in ("whole", "failed")]
     assert lows[1] < lows[0] - 1
-    assert {" at " in cells[name][2] for name in ("whole", "failed")} == {False}
     figures = json.loads(evaluate("score", failed, *data, "--partial", "--json").stdout)
     assert figures["cells"]["vt"]["4096"] == {
-        "value": 50.0, "low": 0.0, "high": 100.0, "scored": 0, "asked": 6
+        "value": None, "low": 0.0, "high": 100.0, "scored": 0, "asked": 6
     }  # fmt: skip
     assert figures["overall"]["4096"]["asked"] == 78 and "overall" in figures["effective"]
 
@@ -258,7 +249,7 @@ def test_an_effective_length_by_another_threshold_says_so(tmp_path: Path) -> Non
     runs = [few("whole", tasks=TASKS), few("some", tasks=("vt", "cwe"))]
     said = str(ruler_report.report(runs, tmp_path / "out", pictures=False))
     (line,) = (line for line in said.splitlines() if line.startswith("Effective length"))
-    own = 0.85 * summarize(runs[1]).overall[4096].value
+    own = 0.85 * summarize(runs[1]).overall[4096].point.value
     assert f" at {own:.1f} (org/some)" in line and line.count(" at ") == 1
 
 

@@ -1,6 +1,5 @@
-"""What a suite varies: found from parameters alone, drawn and told by the report."""
+"""What a suite varies: found from parameters alone, told by the report."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,6 @@ from ruler_data.suites import packaged
 from ruler_eval.scores import params_of
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results, read_results
-from ruler_report.stats.scores import configs_of
-from ruler_report.stats.summary import summarize
-from ruler_report.stats.sweeps import Study, studies_of
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
@@ -49,48 +45,23 @@ def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) 
     return results
 
 
-def only(suite: str) -> Study:
-    (study,) = studies_of(configs_of(run_of(suite)))
-    return study
-
-
 @pytest.mark.parametrize(
-    ("suite", "names", "values"),
+    ("suite", "heads"),
     [
-        ("sweep_keys", ("keys",), (1, 2, 4, 8, 16, 32, 64, "full")),
-        ("sweep_queries", ("keys", "queries"), (1, 2, 4, 8)),
-        ("sweep_alpha", ("alpha",), (1.5, 2.0, 2.5, 3.0, 3.5)),
+        ("sweep_keys", [("haystack", "keys", "task")]),
+        ("sweep_needles", [("key_type", "value_type", "task")]),
+        ("ruler", []),
     ],
 )
-def test_a_sweep_is_a_line_over_what_it_varies(
-    suite: str, names: tuple[str, ...], values: tuple[object, ...]
+def test_tasks_of_a_family_stand_beside_the_parameters_in_which_they_differ(
+    suite: str, heads: list[tuple[str, ...]]
 ) -> None:
-    study = only(suite)
-    assert (study.shape, study.axes[0].names, study.axes[0].values) == ("line", names, values)
-    assert [point.task for point in study.points] == list(packaged()[suite].tasks)
-
-
-def test_all_pairs_of_types_are_a_grid_in_the_order_of_the_table() -> None:
-    study = only("sweep_needles")
-    types = ("words", "numbers", "uuids")
-    assert study.shape == "grid"
-    assert [(axis.names, axis.values) for axis in study.axes] == [
-        (("key_type",), types), (("value_type",), types),
-    ]  # fmt: skip
-    assert [point.task[-3:] for point in study.points] == [
-        f"{key}_{value}" for key in "wnu" for value in "wnu"
-    ]
-
-
-def test_tasks_that_differ_in_several_ways_are_only_listed() -> None:
-    study = only("adversarial")
-    assert study.shape == "list" and len(study.points) == 4
-    report = build([run_of("adversarial")], medium=None)
-    assert any(table.name == "study-niah" for table in report.tables)
-
-
-def test_the_thirteen_vary_nothing() -> None:
-    assert studies_of(configs_of(run_of("ruler"))) == ()
+    run = run_of(suite)
+    data = replace(run.run.data, suite=suite)
+    report = build([replace(run, run=replace(run.run, data=data))], medium=None)
+    tables = [table for table in report.tables if table.name.startswith("varied-")]
+    assert [table.head[:-2] for table in tables] == heads
+    assert all(len(table.rows) == len(packaged()[suite].tasks) for table in tables)
 
 
 @pytest.fixture(scope="module")
@@ -105,20 +76,11 @@ def report(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     return folder
 
 
-def test_a_sweep_of_one_s_own_is_drawn_with_the_thirteen_s_task_in_its_place(report: Path) -> None:
+def test_every_form_of_the_report_has_the_table(report: Path) -> None:
     config = read_results(report / "run").configs["vt_a_1024"]
     assert (config.params["chains"], config.params["hops"]) == (1, 3)
-    record = summarize(read_results(report / "results.json")).to_record()
-    summary = json.loads(json.dumps(record))
-    (study,) = summary["studies"]
-    assert [(point["task"], point["values"]) for point in study["points"]] == [
-        ("vt_b", [2]), ("vt_a", [3]), ("vt", [4]),
-    ]  # fmt: skip
-
-
-def test_every_form_of_the_report_has_the_table(report: Path) -> None:
     page = (report / "index.html").read_text(encoding="utf-8")
-    assert "<caption>vt: score by hops: score in percent by length in tokens" in page
+    assert "<caption>Tasks of vt: score in percent by length" in page
     markdown = (report / "report.md").read_text(encoding="utf-8")
     assert "| 3 | vt\\_a | " in markdown
     assert ",vt_a,1024," in (report / "report.csv").read_text(encoding="utf-8")

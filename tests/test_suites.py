@@ -13,7 +13,7 @@ from ruler_data import TASKS, UsageError
 from ruler_data.suites import load_suite, packaged, with_own_domains
 from ruler_report.pages.report import caveats_of
 from ruler_report.results_file import Results
-from ruler_report.stats.summary import summarize
+from ruler_report.summary import summarize
 from tests.conftest import ROOT, Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

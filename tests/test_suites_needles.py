@@ -12,11 +12,8 @@ from ruler_builders.checks.prompt_parser import needle_sentences
 from ruler_builders.prompts import NEEDLES
 from ruler_data import Row
 from ruler_data.suites import packaged
-from ruler_report.stats.scores import configs_of
-from ruler_report.stats.sweeps import spreads_of
 from tests.proof.audit_rows import audit_rows
 from tests.proof.task_parameters import between, lines_between
-from tests.results import config_result, results_of
 from tests.rows import make, rows_of
 
 ROWS = 12
@@ -205,20 +202,3 @@ def test_needles_in_other_formats_are_records_of_the_same_key_and_value() -> Non
         ).groups()  # type: ignore[union-attr]
         assert two == f'{{"special magic number": {{"key": "{key}", "value": "{value}"}}}}'
         assert three == f'special_magic_numbers["{key}"] = "{value}"'
-
-
-def scored(columns: dict[str, list[float]]) -> object:
-    results = results_of({f"{task}_4096": scores for task, scores in columns.items()})
-    for name, one in results.configs.items():
-        base = None if name == "niah_a_4096" else "niah_a"
-        results.configs[name] = config_result(one.scores, same_questions_as=base)
-    return configs_of(results)
-
-
-def test_the_spread_over_prompts_is_of_means_and_its_p_value_tells_chance_from_more() -> None:
-    right, half = [1.0] * 40, [1.0, 0.0] * 20
-    [spread] = spreads_of(scored({"niah_a": right, "niah_b": half, "niah_c": right}))  # type: ignore[arg-type]
-    assert (spread.tasks[0], spread.points, spread.rows) == ("niah_b", 50.0, 40)
-    assert spread.p_value < 0.001
-    [even] = spreads_of(scored({"niah_a": half, "niah_b": half[::-1]}))  # type: ignore[arg-type]
-    assert even.points == 0.0 and even.p_value == 1.0

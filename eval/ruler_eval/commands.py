@@ -273,7 +273,7 @@ def repeat(
     """Generate some rows of a run again in other batches, to see how much it differs from itself.
 
     The rows come alone and in another order; options may change more. The answers lie beside the
-    journal in repeat-*.json; `compare` and `gate` add the difference to their intervals.
+    journal in repeat-*.json. Intervals of `compare` and `gate` hold this noise: rows differ by it.
 
         ruler-eval repeat runs/x --rows 40 --option enable_prefix_caching=false
 

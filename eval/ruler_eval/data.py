@@ -51,6 +51,8 @@ class DataInfo:
     #: Data version of the package that drew the rows, whatever their release is called; empty in
     #: runs of versions that did not record it.
     rows_version: str = ""
+    #: sha256 of the essays among the sources; empty in runs of versions that did not record it.
+    essays: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Dataset:
             inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
             rows_version=manifest.rows_version,
+            essays=next((one.sha256 for one in manifest.sources if one.name == "essays"), ""),
         )
 
     def choose(

@@ -1,10 +1,12 @@
 """`run --until-decided`: rows in a random order, until `ruler_eval.sequential` has decided.
 
     effective=85.6    the longest length whose mean is at least 85.6; the longest comes first
-    not-worse=1       at no length more than 1 point below the run --baseline; stops at the first
+    not-worse=1       no mean, by length or by category, more than 1 point below the run --baseline;
+                      as `ruler-eval gate` asks; stops at the first that is
     within=0.5        the mean of each length within ± 0.5 points
 
-A round is one row of each task of a length. Answers count once their round and all before it are
+A round is one row of each task of a length; for not-worse the lengths take turns, and a question's
+scores at all lengths are one of its category. Answers count once their round and all before it are
 complete; a row that failed counts as 0 in the lower bound and as 1 in the upper. A start records
 its question; `decision_of` derives the decision from the answers, until all rows are answered. A
 run that stopped has the same description as one over all rows, so that the same command without the
@@ -29,7 +31,7 @@ from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.data import Dataset
 from ruler_eval.run_dir import RunFolder, RunInfo, obstacles, read_info
 from ruler_eval.run_rows import rows_of_run
-from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of
+from ruler_eval.sequential import ALPHA, Floats, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.
 BLOCK, HELD = 10, 2
@@ -72,12 +74,12 @@ def parse_question(text: str, baseline: str | Path | None) -> Question:
     return Question(kind, points, None if baseline is None else Path(baseline))
 
 
-class Length:
-    """What is known of a length."""
+class Mean:
+    """What is known of a mean: of a length, or of a category over all lengths."""
 
-    def __init__(self, length: int, tasks: list[str], rows: int, alpha: float) -> None:
+    def __init__(self, name: int | str, tasks: list[str], rows: int, alpha: float) -> None:
         """Start without answers to the rows of each task; `alpha` is the chance of each side."""
-        self.length, self.tasks, self.rows, self.alpha = length, tasks, rows, alpha
+        self.name, self.tasks, self.rows, self.alpha = name, tasks, rows, alpha
         #: Low and high scores of rounds by tasks; NaN without an answer.
         self.scores = np.full((2, rows, len(tasks)), np.nan)
         self.rounds = 0  # complete
@@ -107,9 +109,11 @@ class Length:
             self.is_decided = high - low <= 2 * share
             return
         limit = share if question.kind == "effective" else (1 - share) / 2
+        # Not worse is said only if every mean is above, so that none of them is corrected.
+        above = self.alpha if question.kind == "effective" else ALPHA
         if rounds < self.rows:
             low_scores, high_scores = self.scores[:, :rounds]
-            self.side = side_of(low_scores, high_scores, limit, self.rows, self.alpha)
+            self.side = side_of(low_scores, high_scores, limit, self.rows, self.alpha, above)
         else:
             low, high = self.bounds
             self.side = "above" if low >= limit else "below" if high < limit else None
@@ -128,27 +132,44 @@ class Decision:
         """
         self.question, self._data, self._info = question, data, info
         self._lock = Lock()
-        self._sent: dict[Key, tuple[Length, int, int, Row]] = {}
+        self._sent: dict[Key, tuple[Mean, int, int, Row]] = {}
         self._baseline = _baseline(question.baseline, info) if question.baseline else {}
         configs = [parse_config(name) for name in data.rows]
         lengths = sorted({length for _, length in configs}, reverse=question.kind == "effective")
-        alpha = ALPHA / 2 if question.kind == "within" else ALPHA / len(lengths)
-        self.lengths = []
+        table = data.manifest.table
+        every = [task for task in dict.fromkeys(task for task, _ in configs)
+                 if all((task, length) in configs for length in lengths)]  # fmt: skip
+        self._is_gate = question.kind == "not-worse"
+        categories = dict.fromkeys(table[task].category for task in every) if self._is_gate else {}
+        tests = len(lengths) + len(categories)
+        alpha = ALPHA / 2 if question.kind == "within" else ALPHA / tests
+        self.lengths: list[Mean] = []
         for length in lengths:
             tasks = [task for task, each in configs if each == length]
             counts = sorted({data.rows[f"{task}_{length}"] for task in tasks})
+            if self._is_gate and self.lengths:
+                counts = sorted({*counts, self.lengths[0].rows})
             if len(counts) > 1:
                 have = f"the tasks of length {length} have {counts[0]} to {counts[-1]} rows"
                 msg = f"--until-decided: {have}; it needs as many of each (--rows)"
                 raise UsageError(msg)
-            self.lengths.append(Length(length, tasks, counts[0], alpha))
+            self.lengths.append(Mean(length, tasks, counts[0], alpha))
+        rows = self.lengths[0].rows
+        self.categories = [
+            Mean(name, [task for task in every if table[task].category == name], rows, alpha)
+            for name in categories
+        ]
+
+    @property
+    def _means(self) -> list[Mean]:
+        return [*self.lengths, *self.categories]
 
     @property
     def is_over(self) -> bool:
         """Whether the answer is known, so that no further row is needed."""
         end = {"effective": "above", "not-worse": "below"}.get(self.question.kind, "")
-        return any(one.side == end for one in self.lengths) or all(
-            one.is_over for one in self.lengths
+        return any(mean.side == end for mean in self._means) or all(
+            mean.is_over for mean in self._means
         )
 
     def rows(
@@ -160,29 +181,45 @@ class Decision:
             answers: the rows that are answered, which count without being generated again.
             held: see `HELD`; None for an engine that holds few rows anyway.
         """
-        for one in self.lengths:
-            for number, place, row in self._in_order(one):
-                config = f"{one.tasks[place]}_{one.length}"
-                key = (config, row.index, 0)
-                answer = answers.get(key)
-                while held and answer is None and len(self._sent) >= held * len(one.tasks):
-                    yield None
-                if self.is_over or one.is_over:
-                    break
-                self._sent[key] = one, number, place, row
-                if answer is not None:
-                    self.add(answer)
-                else:
-                    yield config, row
+        for one, number, place, row in self._in_turn():
+            if self.is_over or (one.is_over and not self._is_gate):
+                continue
+            config = f"{one.tasks[place]}_{one.name}"
+            key = (config, row.index, 0)
+            answer = answers.get(key)
+            while held and answer is None and len(self._sent) >= held * len(one.tasks):
+                yield None
+            if self.is_over or (one.is_over and not self._is_gate):
+                continue
+            self._sent[key] = one, number, place, row
+            if answer is not None:
+                self.add(answer)
+            else:
+                yield config, row
 
-    def _in_order(self, one: Length) -> Iterator[tuple[int, int, Row]]:
+    def _in_turn(self) -> Iterator[tuple[Mean, int, int, Row]]:
+        """Yield rows length by length; for not-worse the blocks of all lengths in turn."""
+        if not self._is_gate:
+            for one in self.lengths:
+                yield from ((one, *at) for at in self._in_order(one))
+            return
+        for start in range(0, self.lengths[0].rows, BLOCK):
+            for one in self.lengths:
+                if not self.is_over:
+                    yield from ((one, *at) for at in self._in_order(one, start, start + BLOCK))
+
+    def _in_order(
+        self, one: Mean, begin: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, int, Row]]:
         """Yield the number of the round, the place of the task, and the row."""
-        for start in range(0, one.rows, BLOCK):
+        for start in range(begin, one.rows if end is None else end, BLOCK):
+            if one.is_over and not self._is_gate:
+                return
             rows: dict[tuple[int, int], Row] = {}
             for place, task in enumerate(one.tasks):
                 order = order_of(task, one.rows)[start : start + BLOCK]
                 rounds = {index: number for number, index in enumerate(order, start)}
-                with closing(self._data.read_alike(f"{task}_{one.length}", rounds)) as some:
+                with closing(self._data.read_alike(f"{task}_{one.name}", rounds)) as some:
                     rows |= {(rounds[row.index], place): row for row in some}
             yield from ((*at, rows[at]) for at in sorted(rows))
 
@@ -192,12 +229,24 @@ class Decision:
             one, number, place, row = self._sent.pop(answer.key)
             one.scores[:, number, place] = self._bounds(answer, row)
             one.decide(self.question)
+            task = one.tasks[place]
+            for category in self.categories:
+                if task in category.tasks:
+                    category.scores[:, number, category.tasks.index(task)] = self._of(task)[
+                        :, number
+                    ]
+                    category.decide(self.question)
+
+    def _of(self, task: str) -> Floats:
+        """Return the scores of a task's questions: the means over all lengths."""
+        columns = [one.scores[:, :, one.tasks.index(task)] for one in self.lengths]
+        return np.asarray(np.mean(columns, axis=0))
 
     def replay(self, answers: Mapping[Key, Answer]) -> None:
         """Count all answers that there are."""
         for one in self.lengths:
             for place, task in enumerate(one.tasks):
-                config = f"{task}_{one.length}"
+                config = f"{task}_{one.name}"
                 rounds = {index: number for number, index in enumerate(order_of(task, one.rows))
                           if (config, index, 0) in answers}  # fmt: skip
                 with closing(self._data.read(config)) as rows:
@@ -206,6 +255,10 @@ class Decision:
                             bounds = self._bounds(answers[config, row.index, 0], row)
                             one.scores[:, rounds[row.index], place] = bounds
             one.decide(self.question)
+        for category in self.categories:
+            columns = [self._of(task) for task in category.tasks]
+            category.scores = np.stack(columns, axis=-1)
+            category.decide(self.question)
 
     def _bounds(self, answer: Answer, row: Row) -> tuple[float, float]:
         """Return what is averaged of a row, in [0, 1]: its least and its largest."""
@@ -239,7 +292,7 @@ class Decision:
             "answer": self.sentence,
             "guarantee": f"{share} say what all frozen rows contradict{of_each}",
             "lengths": {
-                str(one.length): {
+                str(one.name): {
                     "side": one.side,
                     "rows": one.rounds * len(one.tasks),
                     "of": one.rows * len(one.tasks),
@@ -247,6 +300,13 @@ class Decision:
                     "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
                 }
                 for one in self.lengths
+            },
+            "categories": {
+                str(one.name): {
+                    "side": one.side,
+                    "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
+                }
+                for one in self.categories
             },
         }
 
@@ -257,21 +317,23 @@ class Decision:
         used = sum(one.rounds * len(one.tasks) for one in self.lengths)
         every = sum(one.rows * len(one.tasks) for one in self.lengths)
         above, below, unsure = (
-            [one.length for one in self.lengths if one.side == side]
+            [int(one.name) for one in self.lengths if one.side == side]
             for side in ("above", "below", None)
         )
         if kind == "within":
             done = "; ".join(
-                f"{one.length:,}: {100 * one.bounds[0]:.1f} to {100 * one.bounds[1]:.1f}"
+                f"{one.name:,}: {100 * one.bounds[0]:.1f} to {100 * one.bounds[1]:.1f}"
                 for one in self.lengths
                 if one.is_decided
             )
             finding = f"mean within ± {points:g} at {done or 'no length yet'}"
         elif kind == "not-worse":
-            finding = (
-                "cannot tell whether it is worse than" if unsure else "not worse at any length than"
-            )
-            finding = f"worse at {below[0]:,} tokens than" if below else finding
+            places = [f"at {length:,} tokens" for length in below]
+            places += [f"in {one.name}" for one in self.categories if one.side == "below"]
+            unsure += [0 for one in self.categories if one.side is None]
+            finding = "not worse at any length or in any category than"
+            finding = "cannot tell whether it is worse than" if unsure else finding
+            finding = f"worse {places[0]} than" if places else finding
             base = self.question.baseline.name if self.question.baseline else ""
             finding = f"{finding} {quote(base)} by {points:g} points"
         else:

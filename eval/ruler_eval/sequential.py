@@ -84,7 +84,9 @@ def is_above(scores: Floats, mean: float, rows: int, alpha: float) -> bool:
     return bool((log_capital(scores, mean, rows) >= -np.log(alpha)).any())
 
 
-def side_of(low: Floats, high: Floats, threshold: float, rows: int, alpha: float) -> Side:
+def side_of(
+    low: Floats, high: Floats, threshold: float, rows: int, alpha: float, above: float | None = None
+) -> Side:
     """Return on which side of a threshold the mean of all rows is.
 
     A wrong side has a chance of at most `alpha`, over all rounds together: only one can be wrong.
@@ -95,8 +97,9 @@ def side_of(low: Floats, high: Floats, threshold: float, rows: int, alpha: float
         threshold: in [0, 1].
         rows: of each task in all.
         alpha: the chance.
+        above: that of a wrong `above`, if another.
     """
-    if is_above(low, threshold, rows, alpha):
+    if is_above(low, threshold, rows, above or alpha):
         return "above"
     return "below" if is_above(1 - high, 1 - threshold, rows, alpha) else None
 

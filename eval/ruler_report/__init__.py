@@ -5,7 +5,6 @@ Comparisons and reports print as tables. Imports of what a function needs are in
 
 from ruler_report.commands import (
     compare,
-    contamination,
     gate,
     leaderboard,
     publish,
@@ -16,7 +15,6 @@ from ruler_report.commands import (
 
 __all__ = [
     "compare",
-    "contamination",
     "gate",
     "leaderboard",
     "publish",

@@ -8,18 +8,15 @@ hops 2, 4, 12            a parameter in which the tasks of a suite differ
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import product
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
+from ruler_report.comparison import lineup, options_of
 from ruler_report.drawing import Drawing
+from ruler_report.frame import Point
 from ruler_report.pictures import against_picture
 from ruler_report.results_file import Param
-from ruler_report.stats.baseline import retention
-from ruler_report.stats.comparison import options_of
-from ruler_report.stats.scores import Estimate, ScoreStack
-from ruler_report.stats.summary import CATEGORIES, ScoredRun
+from ruler_report.summary import CATEGORIES, ScoredRun
 
 STEP = "step"
 _STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
@@ -74,32 +71,34 @@ def _by_run(
 ) -> Drawing | None:
     full = baseline or next((run for run in runs if run.label not in places), None)
     drawn = [run for run in runs if run.label in places or run is full]
-    stack = ScoreStack([run.results for run in drawn])
-    tasks, lengths = stack.shared()
+    field = lineup([run.results for run in drawn], force=True)
+    tasks = field.frame.tasks
     if not tasks:
         return None
+    at = {run.label: place for place, run in enumerate(drawn)}
 
-    def means(some: Sequence[str]) -> dict[str, Estimate]:
-        estimates = stack.estimates((some,), dict.fromkeys(lengths, 1 / len(lengths)))
-        pairs = zip(drawn, estimates, strict=True)
-        return {run.label: mean for run, mean in pairs if mean and mean.known}
+    def means(name: str | None) -> dict[str, Point]:
+        estimates = {label: field.means.estimate((name, None), run) for label, run in at.items()}
+        return {label: mean.point for label, mean in estimates.items() if mean and mean.known}
 
-    def lines(of: Callable[[ScoredRun], Estimate | None]) -> dict[str, dict[float | str, Estimate]]:
-        series: dict[str, dict[float | str, Estimate]] = {}
+    def retained(run: ScoredRun) -> Point | None:
+        ratio = field.means.ratio((None, None), at[full.label], at[run.label]) if full else None
+        return ratio.point if ratio and ratio.known else None
+
+    def lines(of: Callable[[ScoredRun], Point | None]) -> dict[str, dict[float | str, Point]]:
+        series: dict[str, dict[float | str, Point]] = {}
         for run in sorted(drawn, key=lambda run: places.get(run.label, 0.0)):
             if run.label in places and (point := of(run)):
                 series.setdefault(_series(run, drawn, name), {})[places[run.label]] = point
         return series
 
-    overall = means(tasks)
+    overall = means(None)
     panels = {f"mean of {counted(len(tasks), 'task')}": lines(lambda run: overall.get(run.label))}
     if full:
-        names = {f"{task}_{length}" for task, length in product(tasks, lengths)}
-        panels["retained, in percent"] = lines(lambda run: _retained(run, full, names))
+        panels["retained, in percent"] = lines(retained)
     for category in CATEGORIES:
-        some = [task for task in tasks if runs[0].summary.category_of[task] == category]
-        if some:
-            by_label = means(some)
+        if (category, None) in field.means.columns:
+            by_label = means(category)
             panels[category] = lines(lambda run, by=by_label: by.get(run.label))  # type: ignore[misc]
     whole = overall.get(full.label) if full else None
     return against_picture(name, panels, whole.value if whole else None)
@@ -113,21 +112,12 @@ def _series(run: ScoredRun, runs: Sequence[ScoredRun], name: str) -> str:
     return ", ".join(names)
 
 
-def _retained(run: ScoredRun, full: ScoredRun, names: set[str]) -> Estimate | None:
-    pair = [
-        replace(one.results, configs={n: one.results.configs[n] for n in names})
-        for one in (run, full)
-    ]
-    ratio = retention(*pair)[None, None]
-    return None if ratio.value is None else Estimate(ratio.value, ratio.low, ratio.high, 1, 1)
-
-
 def _by_task(runs: Sequence[ScoredRun], name: str, values: Mapping[str, Param]) -> Drawing | None:
-    series: dict[str, dict[float | str, Estimate]] = {}
+    series: dict[str, dict[float | str, Point]] = {}
     for run in runs:
         for task, value in values.items():
             mean = run.summary.by_task.get(task)
             if mean and mean.known:
                 place = value if isinstance(value, str) else float(value)
-                series.setdefault(run.label if len(runs) > 1 else "", {})[place] = mean
+                series.setdefault(run.label if len(runs) > 1 else "", {})[place] = mean.point
     return against_picture(name, {"mean over lengths": series})

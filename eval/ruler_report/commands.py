@@ -17,14 +17,13 @@ from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
     from ruler_eval.scores import Run, ScoreName, Scores
+    from ruler_report.baseline import Gate
     from ruler_report.board import Board
+    from ruler_report.comparison import Comparison
     from ruler_report.drawing import Medium
     from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
-    from ruler_report.stats.baseline import Gate
-    from ruler_report.stats.comparison import Comparison
-    from ruler_report.stats.gate_plan import GatePlan
-    from ruler_report.stats.summary import ScoredRun
+    from ruler_report.summary import ScoredRun
 
 RUN = "Folder of a run, or its results.json."
 Data = Annotated[
@@ -35,6 +34,9 @@ Names = Annotated[
     typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
 ]
 Claimed = Annotated[bool, typer.Option(help="Rank also runs of which only results.json is known.")]
+Rows = Annotated[int | None, typer.Option(min=1, help="The first rows of each config alone.")]
+Tasks = Annotated[str | Collection[str], typer.Option(help="These tasks alone, e.g. vt,qa_1.")]
+Lengths = Annotated[str | Collection[int], typer.Option(help="These lengths alone, e.g. 4096,32k.")]
 Force = Annotated[
     bool, typer.Option(help="Compare even if protocols differ; the output states it.")
 ]
@@ -122,6 +124,9 @@ def report(
             "compression_ratio; step; a name given with --attr; a parameter of the tasks."
         ),
     ] = "",
+    rows: Rows = None,
+    tasks: Tasks = "",
+    lengths: Lengths = "",
     force: Force = False,
     data: Data = None,
     name: Names = (),
@@ -150,7 +155,7 @@ def report(
         RulerError: the runs cannot be compared.
     """
     from ruler_data.errors import UsageError
-    from ruler_data.names import quote
+    from ruler_data.names import parse_lengths, parse_names, quote
     from ruler_eval.scores import Scores
     from ruler_report import write
     from ruler_report.pages.report import build
@@ -176,6 +181,9 @@ def report(
         baseline=base,
         medium=pictures_for,
         option=against,
+        rows=rows,
+        tasks=parse_names(tasks),
+        lengths=parse_lengths(lengths),
         force=force,
         claimed=claimed,
         procedure=procedure,
@@ -188,30 +196,19 @@ def compare(
     first: Annotated[Path | Run, typer.Argument(help=RUN)],
     second: Annotated[Path | Run, typer.Argument(help=RUN)],
     *,
-    contamination: Annotated[
-        bool,
-        typer.Option(
-            help="Test whether the model scores higher on public rows (first) than on rows of "
-            "another seed (second)."
-        ),
-    ] = False,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            max=100.0,
-            help="Smallest gap that matters with --contamination, in percentage points "
-            "[default: 2].",
-        ),
-    ] = None,
     score: Annotated[
         str | None,
         typer.Option(help="Score to compare: official, exact or f1 [default: the suite's]."),
     ] = None,
+    rows: Rows = None,
+    tasks: Tasks = "",
+    lengths: Lengths = "",
     force: Force = False,
     data: Data = None,
 ) -> Comparison:
-    """Compare two runs: differences with intervals, p-values, verdicts.
+    """Compare two runs: differences with intervals, and what they show.
+
+    Of two runs on rows of two seeds it says whether a model scores higher on the public ones.
 
         ruler-eval compare runs/x runs/y
 
@@ -220,81 +217,64 @@ def compare(
         RulerError: the runs cannot be compared and `force` is false, their editions differ, or
             they share no task.
     """
-    from ruler_data.errors import UsageError
+    from ruler_data.names import parse_lengths, parse_names
     from ruler_eval.scoring import load_scores
-    from ruler_report.stats import comparison as paired
-    from ruler_report.stats import contamination as unpaired
+    from ruler_report import comparison as pairs
 
-    if contamination and score:
-        msg = "--score: not with --contamination, which compares the headline score"
-        raise UsageError(msg)
-    first, second = load_scores(first, data), load_scores(second, data)
-    if contamination:
-        gap = unpaired.MARGIN if margin is None else margin
-        return unpaired.contamination(first, second, margin=gap, force=force)
-    if margin is not None:
-        msg = "--margin: needs --contamination; a comparison has no margin"
-        raise UsageError(msg)
-    return paired.compare(first, second, force=force, score=cast("ScoreName | None", score))
+    return pairs.compare(
+        load_scores(first, data),
+        load_scores(second, data),
+        rows=rows,
+        tasks=parse_names(tasks),
+        lengths=parse_lengths(lengths),
+        force=force,
+        score=cast("ScoreName | None", score),
+    )
 
 
 @checked
 def gate(
-    new: Annotated[Path | Run | None, typer.Argument(metavar="RUN", help=RUN)] = None,
-    baseline: Annotated[
-        Path | Run | None, typer.Option(help="Run that it must not fall behind.")
-    ] = None,
+    new: Annotated[Path | Run, typer.Argument(metavar="RUN", help=RUN)],
+    baseline: Annotated[Path | Run, typer.Option(help="Run that it must not fall behind.")],
     *,
     margin: Annotated[
-        float, typer.Option(help="Percentage points that it may lose, overall and by category.")
+        float,
+        typer.Option(help="Percentage points that it may lose, overall, by length and category."),
     ] = 1.0,
-    rows: Annotated[
-        int | None, typer.Option(min=1, help="The first rows of each config alone.")
-    ] = None,
-    lengths: Annotated[
-        str | Collection[int], typer.Option(help="These lengths alone, e.g. 4096,32k.")
-    ] = "",
+    rows: Rows = None,
+    tasks: Tasks = "",
+    lengths: Lengths = "",
     data: Data = None,
-    plan: Annotated[
-        bool,
-        typer.Option(help="Before a run: how many rows of which configs decide, and their cost."),
-    ] = False,
-    model: Annotated[
-        str, typer.Option(help="With --plan and --gpu: folder or Hub id, to estimate GPU minutes.")
-    ] = "",
-    gpu: Annotated[str, typer.Option(help="With --plan: name of the GPU, e.g. h100.")] = "",
     claimed: Annotated[
         bool, typer.Option(help="Believe also a run of which only results.json is known.")
     ] = False,
-) -> Gate | GatePlan:
-    """Test that a run is not worse than a baseline.
+) -> Gate:
+    """Test that a run is not worse than a baseline, on the baseline's rows.
 
     The exit status is 0 for not worse, 1 for worse, 3 for cannot tell, 2 if the test could not run.
     For "not worse", rows that the run lacks count as wrong; for "worse", as right.
 
         ruler-eval gate runs/new --baseline runs/old --margin 1
-        ruler-eval gate --plan --baseline runs/old --margin 1 --model org/new --gpu h100
 
     Raises:
         UsageError: there is no such run, it is not scored, or the margin is not positive.
         RulerError: the runs cannot be compared.
     """
     from ruler_data.errors import RulerError, UsageError
-    from ruler_data.names import parse_lengths
+    from ruler_data.names import parse_lengths, parse_names
     from ruler_eval.scoring import load_scores
-    from ruler_report.stats import baseline as stats
-    from ruler_report.stats import gate_plan
+    from ruler_report import baseline as stats
 
     try:
-        known = None if baseline is None else load_scores(baseline, data)
-        only = parse_lengths(lengths)
-        if plan:
-            return gate_plan.plan(margin, known, rows=rows, lengths=only, model=model, gpu=gpu)
-        if new is None or known is None:
-            msg = "give RUN and --baseline; or --plan, to plan a run"
-            raise UsageError(msg)
+        base = load_scores(baseline, data)
         return stats.gate(
-            load_scores(new, data), known, margin=margin, rows=rows, lengths=only, claimed=claimed
+            load_scores(new, data),
+            base,
+            margin=margin,
+            rows=rows,
+            tasks=parse_names(tasks),
+            lengths=parse_lengths(lengths),
+            claimed=claimed,
         )
     except RulerError as error:
         error.exit_code = UsageError.exit_code  # an exit status of 1 says that the run is worse
@@ -311,9 +291,6 @@ def leaderboard(
     ] = (),
     out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("leaderboard"),
     *,
-    weights: Annotated[
-        str, typer.Option(help="Weights of lengths, e.g. 4096=3,32768=1 [default: all equal].")
-    ] = "",
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -322,28 +299,37 @@ def leaderboard(
             help="Score that an effective length reaches [default: the paper's, 85.6 or 79.4].",
         ),
     ] = None,
+    rows: Rows = None,
+    tasks: Tasks = "",
+    lengths: Lengths = "",
     data: Data = None,
     name: Names = (),
     claimed: Claimed = False,
 ) -> Board:
-    """Rank any number of runs: one page to sort and filter, and leaderboard.json.
+    """Rank any number of runs: one page with a table to sort, and leaderboard.json.
 
         ruler-eval leaderboard runs/x runs/y org/predictions --out board
 
     Raises:
-        UsageError: there is no such run, or weights name no length.
+        UsageError: there is no such run.
         RulerError: runs cannot be compared, or the Hub is not available.
     """
     from ruler_data.errors import UsageError
+    from ruler_data.names import parse_lengths, parse_names
     from ruler_report import board, write
 
     folder = write.folder_to_write(out)
     if not (runs or name):
         msg = "no runs to rank; give at least one"
         raise UsageError(msg)
-    derived, sources = board.derive_all(runs, name, data)
-    shares = board.parse_weights(weights)
-    ranked = board.build(derived, shares, threshold, sources, claimed=claimed)
+    ranked = board.build(
+        board.derive_all(runs, name, data),
+        threshold,
+        rows=rows,
+        tasks=parse_names(tasks),
+        lengths=parse_lengths(lengths),
+        claimed=claimed,
+    )
     return board.write(ranked, folder)
 
 
@@ -389,16 +375,3 @@ def read_results(run: Run) -> Scores:
     from ruler_eval import scores
 
     return scores.read_results(run)
-
-
-def contamination(
-    public: Run, fresh: Run, *, margin: float = 2.0, force: bool = False
-) -> Comparison:
-    """Test whether a model scores higher on public rows than on fresh rows of another seed.
-
-    As `compare(public, fresh, contamination=True)`; see `ruler_report.stats.contamination`.
-    """
-    from ruler_eval.scoring import load_scores
-    from ruler_report.stats import contamination as stats
-
-    return stats.contamination(load_scores(public), load_scores(fresh), margin=margin, force=force)

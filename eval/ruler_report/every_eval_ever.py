@@ -13,7 +13,7 @@ from ruler_data.version import __version__
 from ruler_report.format import render
 from ruler_report.pages.report import notes_of
 from ruler_report.results_file import Results
-from ruler_report.stats.summary import Summary, why_no_score
+from ruler_report.summary import Summary, why_no_score
 
 FILE = "every_eval_ever.json"
 

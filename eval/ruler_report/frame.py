@@ -17,6 +17,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,16 +72,28 @@ class Frame:
     cells: tuple[Cell, ...]
     lines: tuple[Mapping[Cell, Rows], ...]
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The lengths of the cells, increasing."""
-        return tuple(sorted({length for _, length in self.cells}))
+    @cached_property
+    def rectangle(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The tasks and lengths that means are over: the most cells that have all of both."""
+        lengths: dict[str, set[int]] = {}
+        for task, length in self.cells:
+            lengths.setdefault(task, set()).add(length)
+        found: tuple[tuple[str, ...], tuple[int, ...]] = (), ()
+        for some in lengths.values():
+            tasks = tuple(task for task, those in lengths.items() if some <= those)
+            if len(tasks) * len(some) > len(found[0]) * len(found[1]):
+                found = tasks, tuple(sorted(some))
+        return found
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that stand at every length, in their order: means are over them."""
-        cells, tasks = {*self.cells}, dict.fromkeys(task for task, _ in self.cells)
-        return tuple(task for task in tasks if all((task, n) in cells for n in self.lengths))
+        """The tasks that means are over, in their order."""
+        return self.rectangle[0]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths that means are over, increasing."""
+        return self.rectangle[1]
 
     def alone(self, run: int) -> "Frame":
         """Return the frame of one run over all its cells; its rows are the same."""
@@ -102,9 +115,10 @@ def frame_of(
 ) -> Frame:
     """Return the frame of runs, given the questions that each was to answer, in their order.
 
-    In a cell it is the union of the runs' rows; where the rows of a run are among those of another,
-    the frame has no more of that other. `rows` (the first ones), `tasks` and `lengths` narrow it
-    for all runs. A `baseline` keeps its rows, and each other run is to answer them, too.
+    In a cell it is the union of the runs' rows; of a run that has all rows of others (the first
+    ones, or chosen ones), the frame has no more than theirs. `rows` (the first ones), `tasks` and
+    `lengths` narrow it for all runs. A `baseline` keeps its rows, and each other run is to answer
+    them, too.
     """
     narrowed = [
         {
@@ -125,7 +139,7 @@ def frame_of(
 
 
 def _smallest(rows: Sequence[Rows]) -> list[Rows]:
-    """Return the rows of runs in a cell, without those that a run lacks which has only theirs."""
+    """Return the rows of runs in a cell: of a run that has those of others, only theirs."""
     keys = [some.questions.tobytes() for some in rows]
     distinct = dict(zip(keys, rows, strict=True))
     if len(distinct) == 1:
@@ -133,8 +147,9 @@ def _smallest(rows: Sequence[Rows]) -> list[Rows]:
     every = np.unique(np.concatenate([some.questions for some in distinct.values()]))
     has = np.array([np.isin(every, some.questions) for some in distinct.values()], dtype=np.float32)
     within = (has @ (1 - has).T) == 0  # which sets are among which others
+    smallest = within.sum(axis=0) == 1
     kept = {
-        key: some.part(np.isin(some.questions, every[np.all(has[inside] > 0, axis=0)]))
+        key: some.part(np.isin(some.questions, every[has[inside & smallest].any(axis=0)]))
         for (key, some), inside in zip(distinct.items(), within.T, strict=True)
     }
     return [kept[key] for key in keys]
@@ -212,7 +227,7 @@ def columns_of(
             columns[name, length] = Column((group,), {length: 1.0})
     if cells:
         for task in dict.fromkeys(task for task, _ in frame.cells):
-            there = [length for length in lengths if (task, length) in {*frame.cells}]
+            there = sorted(length for name, length in frame.cells if name == task)
             columns[task, None] = Column(((task,),), evenly(there))
             columns |= {(task, length): Column(((task,),), {length: 1.0}) for length in there}
     return columns
@@ -234,11 +249,31 @@ class Estimate:
     scored: int
     asked: int
 
+    @property
+    def known(self) -> bool:
+        """Whether there is a value, and not the bounds alone."""
+        return self.value is not None
+
+    @property
+    def point(self) -> "Point":
+        """The same for a picture: without an interval its ends are the value."""
+        value = float("nan") if self.value is None else self.value
+        low, high = (value if end is None else end for end in (self.low, self.high))
+        return Point(value, low, high)
+
     def __str__(self) -> str:
         value = "" if self.value is None else f"{self.value:.1f}"
         if self.low is None or self.high is None:
             return value
         return f"{value} [{self.low:.1f}, {self.high:.1f}]".lstrip()
+
+
+class Point(NamedTuple):
+    """A mean with its interval, in percent, as pictures draw it."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -259,11 +294,15 @@ class Gap:
     high: float | None
     shown: bool
 
+    @property
+    def points(self) -> str:
+        """The difference, signed; empty where only its bounds are known."""
+        return "" if self.value is None else f"{self.value:+.1f}"
+
     def __str__(self) -> str:
-        value = "" if self.value is None else f"{self.value:+.1f}"
         if self.low is None or self.high is None:
-            return value
-        return f"{value} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
+            return self.points
+        return f"{self.points} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
 
 
 def padded(draws: Draws, questions: Floats | float, lowest: Floats | float = 0.0) -> Draws:
@@ -281,7 +320,8 @@ class Means:
 
     Attributes:
         columns: by name, in the order of the arrays.
-        values: of the answered rows, in percent; `lowest` with 0 for unanswered ones, in [0, 1].
+        values: of the answered rows, in percent; `lowest` with 0 for unanswered ones, `highest`
+            with 1.
         low: draws with 0 for unanswered rows; `high` with 1, the same array if there are none.
         questions: the number of distinct questions of equal share that a mean rests on.
         scored: answered rows of the `asked` ones.
@@ -294,6 +334,7 @@ class Means:
     columns: Mapping[Name, Column]
     values: Floats
     lowest: Floats
+    highest: Floats
     low: Draws
     high: Draws
     questions: Floats
@@ -315,31 +356,27 @@ class Means:
             return None
         low, high = (padded(draws[at], self.questions[at]) for draws in (self.low, self.high))
         value = _known(self.values[at])
-        low_end, high_end = _ends(low, high, value, 0.0)
+        low_end, high_end = _ends(low, high, self.lowest[at], self.highest[at], 0.0)
         return Estimate(value, low_end, high_end, int(self.scored[at]), int(self.asked[at]))
 
     def gap(self, name: Name, first: int, second: int) -> Gap:
-        """Return a difference, second minus first."""
-        if self.identities[first] == self.identities[second]:
-            return Gap(0.0, 0.0, 0.0, shown=False)
+        """Return a difference, second minus first, and whether it is shown."""
         better = self.better[self.place[name]]
         shown = bool(better[first, second] or better[second, first])
-        return self._minus((name, first), (name, second), 1.0, shown=shown)
+        return replace(self.minus((name, first), (name, second)), shown=shown)
 
-    def minus_share(self, name: Name, base: Name, run: int, share: float) -> Gap:
-        """Return a mean of a run minus a share of another of its means."""
-        return self._minus((base, run), (name, run), share, shown=False)
-
-    def _minus(
-        self, base: tuple[Name, int], new: tuple[Name, int], share: float, *, shown: bool
-    ) -> Gap:
+    def minus(self, base: tuple[Name, int], new: tuple[Name, int], share: float = 1.0) -> Gap:
+        """Return a mean of a run minus a share of another mean, of this run or of another."""
         a, b = ((self.place[name], run) for name, run in (base, new))
+        if share == 1 and base[0] == new[0] and self.identities[a[1]] == self.identities[b[1]]:
+            return Gap(0.0, 0.0, 0.0, shown=False)
         questions = harmonic(self.questions[a], self.questions[b])
         low = padded(self.low[b] - share * self.high[a], questions, -share)
         high = padded(self.high[b] - share * self.low[a], questions, -share)
-        value = _known(self.values[b] - share * self.values[a])
-        low_end, high_end = _ends(low, high, value, -share)
-        return Gap(value, low_end, high_end, shown)
+        least = self.lowest[b] - share * self.highest[a]
+        most = self.highest[b] - share * self.lowest[a]
+        low_end, high_end = _ends(low, high, least, most, -share)
+        return Gap(_known(self.values[b] - share * self.values[a]), low_end, high_end, shown=False)
 
     def ratio(self, name: Name, base: int, run: int) -> Estimate:
         """Return a mean of a run in percent of that of a base.
@@ -354,7 +391,8 @@ class Means:
             for new, old in ((self.low[b], self.high[a]), (self.high[b], self.low[a]))
         )
         value = _known(100 * self.values[b] / self.values[a]) if self.values[a] > 0 else None
-        low_end, high_end = _ends(low, high, value, 0.0, highest=np.inf)
+        ends = np.inf if value is None else value, -np.inf if value is None else value
+        low_end, high_end = _ends(low, high, *ends, 0.0, highest=np.inf)
         return Estimate(value, low_end, high_end, int(self.scored[b]), int(self.asked[b]))
 
     def worse(self, first: int, second: int, margin: float) -> dict[Name, bool]:
@@ -452,14 +490,14 @@ def harmonic(first: Floats | float, second: Floats | float) -> Floats:
 
 
 def _ends(
-    low: Draws, high: Draws, value: float | None, lowest: float, highest: float = 1.0
-) -> tuple[float, float] | tuple[None, None]:
-    """Return the ends of an interval in percent; the value in percent is always in it."""
+    low: Draws, high: Draws, least: float, most: float, lowest: float, highest: float = 1.0
+) -> tuple[float | None, float | None]:
+    """Return the ends of an interval in percent; the means in percent are always in it."""
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None, None
     ends = np.quantile(low, LEVEL / 2), np.quantile(high, 1 - LEVEL / 2)
     bottom, top = (100 * float(np.clip(end, lowest, highest)) for end in ends)
-    return (bottom, top) if value is None else (min(bottom, value), max(top, value))
+    return min(bottom, float(least)), max(top, float(most))
 
 
 def weights_of(questions: Digests) -> Draws:
@@ -512,13 +550,13 @@ def resample(
             spread = _spread(own[-1], own[0]) + 1e-4 * shares[column].sum() ** 2 / size
             variance[column] += spread
             squares[column] += spread**2 / max(size - 1, 1)
-    values, lowest, scored, asked = _values(lines, columns, count)
+    values, lowest, highest, scored, asked = _values(lines, columns, count)
     draws[:, asked == 0] = np.nan
     sizes = [[len(having[run].scores) for having in lines.values() if run in having]
              for run in range(count)]  # fmt: skip
     low = draws[0]
     return Means(
-        columns, values, lowest, low, low if len(fills) == 1 else draws[1],
+        columns, values, lowest, highest, low, low if len(fills) == 1 else draws[1],
         np.divide(1, inverse, out=np.full_like(inverse, np.nan), where=asked > 0), scored, asked,
         np.array([min(size, default=0) for size in sizes]),
         np.divide(variance**2, squares, out=np.ones_like(squares), where=squares > 0),
@@ -631,21 +669,26 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
 
 def _values(
     lines: _Lines, columns: Mapping[Name, Column], count: int
-) -> tuple[Floats, Floats, Ints, Ints]:
-    """Return the means of answered rows in percent, those of all rows, and numbers of rows."""
-    values, lowest = np.full((2, len(columns), count), np.nan)
+) -> tuple[Floats, Floats, Floats, Ints, Ints]:
+    """Return the means of answered rows, of all with 0 and with 1, and the numbers of rows."""
+    values, lowest, highest = np.full((3, len(columns), count), np.nan)
     scored, asked = np.zeros((2, len(columns), count), dtype=np.int64)
     for run in range(count):
         own = {cell: having[run].scores for cell, having in lines.items() if run in having}
         answered = {cell: scores[~np.isnan(scores)].tolist() for cell, scores in own.items()}
         means = {cell: mean_percent(some) if some else np.nan for cell, some in answered.items()}
-        least = {cell: sum(some) / len(own[cell]) for cell, some in answered.items()}
+        least = {cell: sum(some) / len(own[cell]) * 100 for cell, some in answered.items()}
+        most = {
+            cell: least[cell] + 100 * (1 - len(some) / len(own[cell]))
+            for cell, some in answered.items()
+        }
         for place, column in enumerate(columns.values()):
             if all(cell in own for cell in column.shares):
-                values[place, run], lowest[place, run] = column.value(means), column.value(least)
-                scored[place, run] = sum(len(answered[cell]) for cell in column.shares)
-                asked[place, run] = sum(len(own[cell]) for cell in column.shares)
-    return values, lowest, scored, asked
+                at = place, run
+                values[at], lowest[at], highest[at] = map(column.value, (means, least, most))
+                scored[at] = sum(len(answered[cell]) for cell in column.shares)
+                asked[at] = sum(len(own[cell]) for cell in column.shares)
+    return values, lowest, highest, scored, asked
 
 
 def mean_percent(scores: Sequence[float]) -> float:

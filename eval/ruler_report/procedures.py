@@ -16,7 +16,7 @@ from ruler_data.tasks import TASKS
 from ruler_eval.run_dir import RunInfo
 from ruler_report.format import format_length, format_number
 from ruler_report.published import FOLDER, PAPER, published
-from ruler_report.stats.summary import ScoredRun
+from ruler_report.summary import ScoredRun
 from ruler_report.table import Table
 
 #: Normal quantile of a 95 % interval.

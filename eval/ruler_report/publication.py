@@ -30,7 +30,7 @@ from ruler_report import every_eval_ever
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.results_file import FILENAME, Results, to_json
-from ruler_report.stats.summary import Summary, summarize, why_no_score
+from ruler_report.summary import Summary, summarize, why_no_score
 from ruler_report.table import Printable
 
 #: The Hub, unless HF_ENDPOINT names another.
@@ -242,10 +242,10 @@ def entries(
     return [
         {
             "dataset": {"id": data.repo, "task_id": board, "revision": data.revision},
-            "value": round(figure.value, DIGITS),
+            "value": round(figure.point.value, DIGITS),
             "source": {"url": source, "name": "Predictions and scores"},
             "notes": f"{how}; {figure.scored:,} rows, 95 % interval "
-            f"{figure.low:.2f} to {figure.high:.2f}",
+            f"{figure.point.low:.2f} to {figure.point.high:.2f}",
         }
         for board, figure in values.items()
     ]

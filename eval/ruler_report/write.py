@@ -12,11 +12,11 @@ from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.run_dir import RUN_FILE
 from ruler_eval.scores import FILENAME, Scores, read_results, write_results
+from ruler_report.comparison import labels_of
 from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, caveats_of
-from ruler_report.stats.comparison import labels_of
-from ruler_report.stats.summary import ScoredRun, summarize
+from ruler_report.summary import ScoredRun, summarize
 
 
 def folder_to_write(out: str | Path) -> Path:

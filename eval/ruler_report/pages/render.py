@@ -1,10 +1,5 @@
 """A report as an HTML page, as Markdown and for LaTeX."""
 
-import base64
-import hashlib
-import json
-from typing import Any
-
 from ruler_report.drawing import COLOURS
 from ruler_report.failures import MEANINGS
 from ruler_report.format import TEMPLATES, render
@@ -19,19 +14,6 @@ def html_page(report: Report) -> str:
     style = page_style("report.css")
     key = list(enumerate(zip(report.runs, SIGNS * len(report.runs), strict=False)))
     return render("report.html.j2", report=report, style=style, meanings=MEANINGS, key=key)
-
-
-def board_page(board: dict[str, Any]) -> str:
-    """Return a leaderboard as one page; the only script that may run is its own."""
-    script = (TEMPLATES / "leaderboard.js").read_text(encoding="utf-8").strip()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    data = json.dumps(board, separators=(",", ":"))  # ASCII
-    for character in "<>&":  # nothing in it can end the element that holds it
-        data = data.replace(character, f"\\u{ord(character):04x}")
-    style = page_style("report.css")
-    return render(
-        "leaderboard.html.j2", board=board, data=data, script=script, digest=digest, style=style
-    )
 
 
 def page_style(name: str) -> str:

@@ -1,43 +1,42 @@
 """The content of a report, in reading order: a verdict, then chapters of pictures and tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
 from ruler_report import pictures, procedures
 from ruler_report.against import against
+from ruler_report.baseline import retention_table
+from ruler_report.comparison import (
+    FIRST,
+    SECOND,
+    SPELLED,
+    Comparison,
+    Lineup,
+    Ranks,
+    caveats,
+    join,
+    lineup,
+    shortfall,
+    verdict_of,
+)
+from ruler_report.cost import cost_table
+from ruler_report.depth import retrieval_by_depth
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
+from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS
 from ruler_report.format import format_length, visible
+from ruler_report.frame import Estimate, Point
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
-from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparison import (
-    Comparison,
-    caveats,
-    compared,
-    labels_of,
-    pair_table,
-    shortfall,
-)
-from ruler_report.stats.cost import cost_table
-from ruler_report.stats.depth import retrieval_by_depth
-from ruler_report.stats.effective_length import OVERALL, RULER, THRESHOLDS
-from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
-from ruler_report.stats.scores import Estimate
-from ruler_report.stats.summary import ScoredRun, stated_error, summarize
+from ruler_report.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Printable, Table
-
-#: Comparisons that the verdict states one by one; more are only counted.
-SPELLED = 4
 
 
 @dataclass(frozen=True)
@@ -137,6 +136,9 @@ def build(
     baseline: Results | None = None,
     medium: Medium | None = "page",
     option: str = "",
+    rows: int | None = None,
+    tasks: Collection[str] = (),
+    lengths: Collection[int] = (),
     force: bool = False,
     claimed: bool = False,
     procedure: str | None = None,
@@ -144,57 +146,29 @@ def build(
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
     `option` is what scores are drawn against. `medium` is what pictures are for; without it there
-    are none. Ranked are the runs that have all tasks and lengths; `claimed` ones only if the user
-    says so.
+    are none. `rows`, `tasks` and `lengths` narrow the frame; `claimed` runs are ranked only if the
+    user says so.
     """
     if baseline:  # the same run may be there with a name
         same = (one for one in results if replace(one, name="", attributes={}) == baseline)
         baseline = next(same, baseline)
         results = [baseline, *(one for one in results if one != baseline)]
-    first = results[0]
-    for one in results:
-        if not first.configs.keys() & one.configs.keys():
-            both = " and ".join(visible(each.run.data.suite) for each in (first, one))
-            msg = f"{one!r}: shares no row with {first!r} (suites {both}); report them apart"
-            raise RulerError(msg)
-    labels = labels_of(results)
+    field = lineup(results, rows=rows, tasks=tasks, lengths=lengths, force=force, claimed=claimed)
     runs = [
-        ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
+        ScoredRun(label, one, summarize(field, place))
+        for place, (label, one) in enumerate(zip(field.labels, field.runs, strict=True))
     ]
-    base = runs[0]
-    ordered, standing = runs, [*_alone(base)] if len(runs) == 1 else []
-    ranks: list[Ranks] = [None] * len(runs)
+    base, ordered = runs[0], [runs[place] for place in field.order]
+    ranks: list[Ranks] = [field.ranks.get(place) for place in field.order]
     comparisons: dict[str, Comparison] = {}
-
-    @cache
-    def table_of(*places: int) -> PairTable:
-        those = [results[place] for place in places]
-        return pair_table(those, [labels[place] for place in places], force=force)
-
-    # A run that is claimed, or lacks tasks or lengths of others, has a table of its own with the
-    # base, so that it does not change the comparison of the others.
-    proved = [place for place, one in enumerate(results) if claimed or not one.claimed]
-    every = {name for place in proved for name in results[place].configs}
-    ranked = [place for place in proved if results[place].configs.keys() == every]
-    ranked = ranked if len(ranked) > 1 else []
-    apart = [place for place in range(len(runs)) if place not in ranked]
-    lacking = [labels[place] for place in apart if ranked and place in proved]
-    for place in range(1, len(runs)):
-        places = (0, *(one for one in ranked if one)) if place in ranked else (0, place)
-        comparisons[labels[place]] = compared(table_of(*places), 0, places.index(place))
-    if ranked:
-        table = table_of(*ranked)
-        order, rank_of = table.order(), table.ranks()
-        ranks = [*(rank_of[at] for at in order), *(None for _ in apart)]
-        ordered = [runs[place] for place in (*(ranked[at] for at in order), *apart)]
-        standing = [_standing(table, order, ordered)]
-    elif len(proved) > 1:
-        standing = ["No run is ranked: no two have all the tasks and lengths of this report."]
+    if field.frame.tasks:
+        comparisons = {runs[place].label: field.comparison(0, place)
+                       for place in range(1, len(runs))}  # fmt: skip
     drawn_medium = medium if can_draw() else None
     overview = _overview(ordered, ranks, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
-        sections = _compared(base, ordered, comparisons, retained=baseline is not None)
+        sections = _compared(field, ordered, comparisons, retained=baseline is not None)
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
     chapters.append(("Where scores are lost", "lost", False, _losses(ordered)))
     chapters += [
@@ -205,16 +179,13 @@ def build(
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
     few = len(runs) <= SPELLED
     models = ", ".join(run.label for run in ordered) if few else f"{len(runs)} runs"
+    standing = _alone(base) if len(runs) == 1 else field.standing()
     return Report(
         title=f"{name} results: {models}",
-        verdict=(
-            *standing,
-            *_against(base.label, [run.label for run in ordered], comparisons),
-            *_reach(ordered),
-        ),
+        verdict=(f"{field.line}.", *standing, *field.against(0), *_reach(ordered)),
         runs=tuple(ordered),
         notes=(
-            *_notes(runs, comparisons, lacking),
+            *_notes(field, comparisons),
             *([NO_PICTURES] if medium and not drawn_medium else []),
         ),
         validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
@@ -225,71 +196,17 @@ def build(
     )
 
 
-def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun]) -> str:
-    """Return which run is the best, and what the pairs show of it; `order` are its places."""
-    best, others, part = order[0], order[1:], len(order) < len(runs)
-    groups: dict[str, list[str]] = {}
-    for other in others:
-        verdict = table.difference((None, None), best, other).verdict
-        groups.setdefault(verdict, []).append(table.labels[other])
-    words = {
-        CANNOT_TELL: "it cannot be told apart from {}",
-        UNCORRECTED: "it is not shown to be better than {} after the correction for all pairs",
-        SECOND: "on the rows that both have it is behind {}",
-        FIRST: "it is better than {}",
-    }
-    sentences = [
-        words[verdict].format(_join(groups[verdict])) for verdict in words if verdict in groups
-    ]
-    if groups.keys() == {FIRST}:
-        sentences = [f"it is better than every other {'ranked ' * part}run"]
-    ties = sum(table.pairs[None, None].value[best, other] == 0 for other in others)
-    mean = f"mean, {runs[0].summary.mean}"
-    cells = {(task, length) for task in table.tasks for length in table.lengths}
-    if any(configs.keys() != cells for configs in table.stack.configs):
-        mean = f"mean over the configs that are compared ({len(cells)})"
-    if not table.stack.complete:
-        mean = f"{mean}, unanswered rows counted as wrong"
-    return "Of the ranked runs, " * part + (
-        f"{runs[0].label} {'shares' if ties else 'has'} the highest {mean}; {'; '.join(sentences)}."
-    )
-
-
 def _alone(run: ScoredRun) -> Iterator[str]:
     summary = run.summary
-    means = {length: mean for length, mean in summary.overall.items() if mean.scored}
+    means = _known(summary.overall)
     if not (summary.mean and means):
         return
     first, last = min(means), max(means)
     falls = ", ".join(f"{means[x].value:.1f} at {format_length(x)}" for x in (first, last))
     yield f"{run.label} has a mean of {summary.mean}{f': {falls}' if first != last else ''}."
     if len(summary.by_task) > 1:
-        task, score = min(summary.by_task.items(), key=lambda item: item[1].value)
-        yield f"Lowest task: {task}, {score}."
-
-
-def _against(
-    base: str, labels: Sequence[str], comparisons: Mapping[str, Comparison]
-) -> Iterator[str]:
-    """Yield how the runs compare with the base."""
-    if len(comparisons) <= SPELLED:
-        yield from (f"{one.conclusion}." for one in comparisons.values())
-        return
-    verdicts = {label: one.overall.verdict for label, one in comparisons.items()}
-    words = {
-        SECOND: "Better than",
-        FIRST: "Worse than",
-        CANNOT_TELL: "Not told apart from",
-        UNCORRECTED: "Not shown to differ, after the correction for all pairs, from",
-    }
-    for verdict, opening in words.items():
-        phrases = [
-            label + f" ({comparisons[label].limits})" * bool(comparisons[label].limits)
-            for label in labels
-            if verdicts.get(label) == verdict
-        ]
-        if phrases:
-            yield f"{opening} {base}: {_join(phrases)}."
+        task, _ = min(_known(summary.by_task).items(), key=lambda item: item[1].value)
+        yield f"Lowest task: {task}, {summary.by_task[task]}."
 
 
 def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
@@ -304,26 +221,24 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
                 text += f" of {format_length(declared)} declared"
             runs_by_text.setdefault(text, []).append(run.label)
     if runs_by_text and len(runs) <= 2 * SPELLED:
-        parts = (f"{length} ({_join(those)})" for length, those in runs_by_text.items())
+        parts = (f"{length} ({join(those)})" for length, those in runs_by_text.items())
         yield f"Effective length: {', '.join(parts)}."
 
 
-def _join(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
-
-
-def _notes(
-    runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison], lacking: Sequence[str]
-) -> Iterator[str]:
-    """Return what to know of the runs, those `lacking` a rank first, and of how they compare."""
-    base = runs[0].label
-    notes = [(label, "lacks tasks or lengths of others; no rank") for label in lacking]
-    notes += [(run.label, note) for run in runs for note in notes_of(run.results)]
+def _notes(field: Lineup, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
+    """Return what to know of the runs, those without a rank first, and of how they compare."""
+    base = field.labels[0]
+    notes = [*field.why_unranked]
+    notes += [
+        (label, note)
+        for label, run in zip(field.labels, field.runs, strict=True)
+        for note in notes_of(run)
+    ]
     for label, comparison in comparisons.items():
         notes += [(label, f"compared with {base} although {why}") for why in comparison.warnings]
         if comparison.basis != "paired: the same rows":
             notes.append((label, f"compared with {base}, {comparison.basis}"))
-    return attributed(notes, len(runs))
+    return attributed(notes, len(field.runs))
 
 
 def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
@@ -332,7 +247,7 @@ def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
     for label, note in notes:
         about.setdefault(note, []).append(label)
     for note, names in about.items():
-        whose = "all runs" if len(names) == runs > 2 else _join(names)
+        whose = "all runs" if len(names) == runs > 2 else join(names)
         yield f"{whose}: {note}"
 
 
@@ -378,30 +293,29 @@ def _overview(
     yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
 
 
-def _known(cells: Mapping[Any, Estimate]) -> dict[Any, Estimate]:
-    return {key: cell for key, cell in cells.items() if cell.known}
+def _known(cells: Mapping[Any, Estimate]) -> dict[Any, Point]:
+    return {key: cell.point for key, cell in cells.items() if cell.known}
 
 
 def _compared(
-    base: ScoredRun,
+    field: Lineup,
     runs: Sequence[ScoredRun],
     comparisons: Mapping[str, Comparison],
     *,
     retained: bool,
 ) -> Iterator[Section]:
-    others = [run for run in runs if run is not base]
-    yield Section(drawings=[_differences(base.label, [run.label for run in others], comparisons)])
+    base = field.labels[0]
+    others = [run for run in runs if run.label != base]
+    yield Section(drawings=[_differences(base, [run.label for run in others], comparisons)])
     if retained:
         retention_tables = [
-            retention_table(
-                f"retention-{place}", (base.label, run.label), run.results, base.results
-            )
+            retention_table(f"retention-{place}", field, 0, field.labels.index(run.label))
             for place, run in enumerate(others, 2)
         ]
-        yield Section(f"Retention of {base.label}", tables=retention_tables)
+        yield Section(f"Retention of {base}", tables=retention_tables)
     for place, name in enumerate((run.label for run in others), 2):
         one = comparisons[name]
-        table = one.table(f"comparison-{place}", (base.label, name))
+        table = one.table(f"comparison-{place}", (base, name))
         yield Section(tables=[table], folded=one.conclusion)
 
 
@@ -420,7 +334,7 @@ def _differences(
                 gap = table.differences.get(key)
                 if gap and gap.points:
                     values[place, y, x] = gap.value
-                    stars[place, y, x] = gap.verdict in (FIRST, SECOND)
+                    stars[place, y, x] = verdict_of(gap) in (FIRST, SECOND)
     return pictures.differences_picture(base, labels, tasks, lengths, values, stars == 1)
 
 
@@ -439,10 +353,7 @@ def _sections(run: ScoredRun, procedure: str | None) -> Iterator[Section]:
     yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
     for folded, table in procedures.sections(run, procedure):
         yield Section(tables=[table], folded=folded)
-    studies = [tables.study(run, study) for study in run.summary.studies]
-    if studies:
-        studies = [tables.spread(run), *studies, *tables.claims(run)]
-        yield Section("What the suite varies", tables=studies)
+    yield Section("What the suite varies", tables=[*tables.varied(run), *tables.claims(run)])
     yield Section("Answers", tables=[tables.answers(run)])
     order = {name: number for number, name in enumerate(run.results.configs)}
     yield Section(

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from ruler_data.names import parse_config
+from ruler_report.comparison import Ranks, format_ranks
+from ruler_report.effective_length import AVERAGES, OVERALL, OWN, RULER, ranks, weights
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
+from ruler_report.frame import Estimate
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
-from ruler_report.results_file import ConfigResult, Results
-from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
-from ruler_report.stats.pairs import Ranks, format_ranks
-from ruler_report.stats.scores import Estimate
-from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun, counted_tasks
-from ruler_report.stats.sweeps import Spread, Study, format_value
+from ruler_report.results_file import ConfigResult, Param, Results
+from ruler_report.summary import CATEGORIES, ScoredRun, counted_tasks
 from ruler_report.table import Place, Table
 
 FAILED = "Rows that lost points or named more than the gold answers,"
@@ -53,7 +52,7 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
         for (y, x), mean in complete.items()
         if x in bars
         and (effective := runs[y - 1].summary.headline_length)
-        and mean.value >= effective.threshold
+        and (mean.value or 0.0) >= effective.threshold
     )
     best = _best(complete, ranks, line=0)
     return Table("headline", caption, head, tuple(rows), (), bars, *best, underlined=reaching)
@@ -88,7 +87,7 @@ def _best(
     groups: dict[int, dict[Place, float]] = {}
     for place, mean in complete.items():
         if len(ranks) > 1 and (ranks[place[line] - 1] or not any(ranks)):
-            groups.setdefault(place[1 - line], {})[place] = round(mean.value, 1)
+            groups.setdefault(place[1 - line], {})[place] = round(mean.value or 0.0, 1)
     best = {
         place
         for scores in groups.values()
@@ -207,7 +206,7 @@ def _beside(
     ]
     lines = [*paper]
     for run, means in runs:
-        scores = {length: one.value for length, one in means.items() if length in LENGTHS}
+        scores = {length: one.value or 0.0 for length, one in means.items() if length in LENGTHS}
         whole = tuple(means) == LENGTHS
         averages = {
             name: float(weights(len(LENGTHS), name) @ np.array([*scores.values()]))
@@ -303,43 +302,31 @@ def failures(run: ScoredRun) -> Table:
     return Table("failures", f"{FAILED} by kind of failure", head, tuple(rows))
 
 
-def study(run: ScoredRun, study: Study) -> Table:
-    """Return the tasks of a study with the parameters that vary, and their scores."""
-    head = (*(axis.label for axis in study.axes), "task", *map(format_length, run.summary.lengths))
-    rows = tuple(
-        (
-            *map(format_value, point.values),
-            point.task,
-            *run.summary.row(run.summary.cells[point.task]),
+def varied(run: ScoredRun) -> Iterator[Table]:
+    """Yield the tasks of each family with the parameters in which they differ, and their scores."""
+    families: dict[str, dict[str, Mapping[str, Param]]] = {}
+    for task in () if run.results.run.data.suite == RULER else run.summary.cells:
+        configs = (config for name, config in run.results.configs.items()
+                   if parse_config(name)[0] == task)  # fmt: skip
+        config = next(configs)
+        families.setdefault(config.family, {})[task] = config.params
+    for family, tasks in families.items():
+        names = {name for params in tasks.values() for name in params}
+        varying = [name for name in sorted(names)
+                   if len({str(params.get(name)) for params in tasks.values()}) > 1]  # fmt: skip
+        if not varying:
+            continue
+        rows = tuple(
+            (
+                *(visible(str(params.get(name, ""))) for name in varying),
+                task,
+                *run.summary.row(run.summary.cells[task]),
+            )
+            for task, params in tasks.items()
         )
-        for point in study.points
-    )
-    caption = f"{study.title}: score in percent by length in tokens, with 95 % intervals"
-    return Table(f"study-{study.family}", caption, head, rows)
-
-
-def spread(run: ScoredRun) -> Table:
-    """Return how much the scores of the same questions depend on their prompt."""
-
-    def extreme(one: Spread, place: int) -> str:
-        return f"{format_number(one.means[place], 1)} ({one.tasks[place]})"
-
-    head = ("length", "questions", "lowest", "highest", "spread", "p")
-    rows = tuple(
-        (
-            format_length(one.length),
-            str(one.rows),
-            *(extreme(one, 0), extreme(one, -1)),
-            *(format_number(one.points, 1), f"{one.p_value:.4f}"),
-        )
-        for one in run.summary.spreads
-    )
-    caption = (
-        "Spread over prompts: tasks with the same questions, their lowest and highest score in "
-        "percent, and the difference in percentage points; p is how often it is as great if each "
-        "question's scores are assigned to the tasks at random"
-    )
-    return Table("spread", caption, head, rows)
+        head = (*map(visible, varying), "task", *map(format_length, run.summary.lengths))
+        caption = f"Tasks of {visible(family)}: score in percent by length, with 95 % intervals"
+        yield Table(f"varied-{family}", caption, head, rows)
 
 
 def claims(run: ScoredRun) -> Iterator[Table]:

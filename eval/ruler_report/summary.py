@@ -1,44 +1,42 @@
-"""The summary of a run: all its means, effective lengths, sweeps and rates of false claims.
+"""The summary of a run: all its means, effective lengths and rates of false claims.
 
-All in percent, with 95 % intervals (`intervals.py`). A mean over tasks is the mean of the tasks'
-means, as in the paper.
+All in percent, with 95 % intervals, read from the array of a frame. A mean over tasks is the mean
+of the tasks' means, as in the paper.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
 
+import numpy as np
+
 from ruler_data.names import counted, parse_config
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
-from ruler_report.failures import ABSENT, CONTEXT, REFUSAL
-from ruler_report.format import format_length, format_number
-from ruler_report.results_file import ConfigResult, Results
-from ruler_report.stats.effective_length import (
+from ruler_report.comparison import BALANCED, Lineup, categories_of, lineup, with_none
+from ruler_report.effective_length import (
+    AVERAGES,
     OVERALL,
     OWN,
-    OWN_SHARE,
     RULER,
     THRESHOLDS,
     EffectiveLength,
-    effective_length,
-    mean_percent,
-    possible_lengths,
-    weights,
+    effective_length_of,
+    own_length,
 )
-from ruler_report.stats.intervals import Statistic, minus
-from ruler_report.stats.scores import Estimate, Groups, ScoreStack
-from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
+from ruler_report.failures import ABSENT, CONTEXT, REFUSAL
+from ruler_report.format import format_length, format_number
+from ruler_report.frame import Cell, Estimate, Floats, Means, Rows, mean_percent
+from ruler_report.results_file import ConfigResult, Results
 from ruler_report.table import Printable, Table
 
-AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
 HALLUCINATED = (CONTEXT, ABSENT)
 Rates = dict[str, dict[int, float]]
-Means = dict[str, dict[int, float | None]]
+CellMeans = dict[str, dict[int, float | None]]
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,6 @@ class Summary(Printable):
             and category; absent unless exactly the tasks of the threshold were run.
         error: by how much `overall` may differ from the benchmark's, in percentage points, if the
             suite is a small version of it that states so.
-        studies: what the suite varies.
-        spreads: how much the scores of the same questions depend on their prompt.
         claims: false claims; None where every question has an answer.
         sample_spread: with several samples of each row, the standard deviation of the mean score
             from sample to sample, by task and length; `overall` is that of the mean over tasks.
@@ -94,10 +90,10 @@ class Summary(Printable):
     group: str
     category_of: dict[str, str]
     cells: dict[str, dict[int, Estimate]]
-    official: Means
-    exact: Means
-    f1: Means
-    completed: Means
+    official: CellMeans
+    exact: CellMeans
+    f1: CellMeans
+    completed: CellMeans
     categories: dict[str, dict[int, Estimate]]
     overall: dict[int, Estimate]
     by_task: dict[str, Estimate]
@@ -106,8 +102,6 @@ class Summary(Printable):
     averages: dict[str, Estimate]
     effective: dict[str, EffectiveLength]
     error: float | None = None
-    studies: tuple[Study, ...] = ()
-    spreads: tuple[Spread, ...] = ()
     claims: Claims | None = None
     sample_spread: Rates = field(default_factory=dict)
 
@@ -235,117 +229,55 @@ def counted_tasks(runs: Iterable[ScoredRun]) -> str:
     return " or ".join([*map(str, fewer), counted(most, "task")])
 
 
-class RunScores(ScoreStack):
-    """The scores of one run."""
+def summarize(runs: Lineup | Results, run: int = 0) -> Summary:
+    """Return the statistics of a run, read from the array of its frame; by default its own.
 
-    def __init__(self, results: Results) -> None:
-        """Take the scores of a run."""
-        super().__init__([results])
-        self.run, self.suite = self.configs[0], results.run.data.suite
-        category_of = {task: config.category for (task, _), config in self.run.items()}
-        self.category_of = {task: category_of[task] for task in self.tasks}
+    Unanswered rows take part only in intervals, as 0 to 1. Means over tasks and lengths are of the
+    frame; cells and effective lengths of all that the run has.
+    """
+    runs = lineup([runs]) if isinstance(runs, Results) else runs
+    results, means, line = runs.runs[run], runs.means, runs.frame.lines[run]
+    whole = runs.whole(run)
+    own, place = (means, run) if whole is None else (whole, 0)
+    means, run = (own, place) if not runs.frame.tasks else (means, run)
+    table = results.table
+    every = [*line]
+    lengths = tuple(sorted({length for _, length in every}))
+    tasks = tuple(dict.fromkeys(task for task, _ in every))
+    group, category_of = group_of(results), categories_of([results])
+    names = [name for name in CATEGORIES if name in category_of.values()]
 
-    def of_category(self, category: str) -> tuple[str, ...]:
-        """Return the tasks of a category."""
-        return tuple(task for task in self.tasks if self.category_of[task] == category)
+    def row(name: str | None, of: Means = means, at: int = run) -> dict[int, Estimate]:
+        cells = {n: of.estimate((name, n), at) for n in lengths if (name, n) in of.columns}
+        return {length: cell for length, cell in cells.items() if cell}
 
-    def mean(self, groups: Groups, lengths: Sequence[int], kind: str = "avg") -> Estimate | None:
-        """Return the mean over lengths of the mean over groups of tasks; None if it lacks a part.
+    def over_lengths(keys: Iterable[str | None]) -> dict[str, Estimate]:
+        found = {key: means.estimate((key, None), run) for key in keys
+                 if (key, None) in means.columns}  # fmt: skip
+        return {key or OVERALL: mean for key, mean in found.items() if mean}
 
-        `kind` is that of the weights of the lengths.
-        """
-        shares = weights(len(lengths), kind).tolist()
-        (estimate,) = self.estimates(groups, dict(zip(lengths, shares, strict=True)))
-        return estimate
-
-    def by_length(self, *groups: Sequence[str]) -> dict[int, Estimate]:
-        """Return the mean of the means of groups of tasks, at each length that all tasks have."""
-        means = {length: self.mean(groups, (length,)) for length in self.lengths}
-        return {length: mean for length, mean in means.items() if mean}
-
-    def over_lengths(self, names: Mapping[str, Sequence[str]]) -> dict[str, Estimate]:
-        """Return by name the mean of its tasks over all lengths that all of them have, if any."""
-        lengths = {name: tuple(self.by_length(tasks)) for name, tasks in names.items()}
-        means = {name: self.mean((names[name],), some) for name, some in lengths.items() if some}
-        return {name: mean for name, mean in means.items() if mean}
-
-    def of_ruler(self, threshold: float) -> EffectiveLength | None:
-        """Return the effective length of the 13 tasks; None for other tasks or suites."""
-        is_ruler = self.suite == RULER and {*self.tasks} == {*TASKS}
-        whole = is_ruler and self.by_length(self.tasks)
-        return self.effective(self.tasks, threshold) if whole else None
-
-    def effective(
-        self, tasks: Sequence[str], threshold: float, *, own: bool = False
-    ) -> EffectiveLength:
-        """Return the effective length of the mean over tasks.
-
-        A length is excluded if its mean, or that of a longer one, is significantly on the other
-        side of the threshold, in percent. If that is the run's `own`, a share of the mean at the
-        shortest length, the differences from this share are tested; the shortest always passes.
-        """
-        values, bounds = {}, {}
-        (this,) = self.alike
-        for length in self.lengths:
-            (value,) = self.lowest(tasks, {length: 1.0})
-            means = self.bounds(this, this, (tasks,), {length: 1.0})
-            if means and value is not None:
-                values[length], bounds[length] = value, means[:2]
-        ends: dict[int, tuple[Statistic, Statistic]] = {**bounds}
-        shortest, bar = min(values), threshold / 100
-        if own:
-            bar, (first_low, first_high) = 0.0, bounds[shortest]
-            ends = {
-                length: (
-                    minus(low, first_high, paired=True, share=OWN_SHARE),
-                    minus(high, first_low, paired=True, share=OWN_SHARE),
-                )
-                for length, (low, high) in bounds.items()
-                if length > shortest
-            }
-        possible = possible_lengths(
-            {n: (low.interval()[0], high.interval()[1]) for n, (low, high) in ends.items()}, bar
-        )
-        longest = effective_length(values, threshold)
-        if own:
-            possible = [length or shortest for length in possible]
-            longest = longest or shortest
-        return EffectiveLength(threshold, longest, tuple(sorted(set(possible))))
-
-
-def summarize(results: Results) -> Summary:
-    """Return the statistics of a run; unscored rows take part only in intervals, as 0 to 1."""
-    table = RunScores(results)
-    tasks, lengths, group = tuple(table.tasks), tuple(table.lengths), group_of(results)
-    categories: dict[str, tuple[str, ...]] = {
-        name: some for name in CATEGORIES if (some := table.of_category(name))
-    }
-    overall, averages = table.by_length(tasks), dict[str, Estimate]()
-    if tuple(overall) == lengths and len(lengths) > 1:
-        means = {name: table.mean((tasks,), lengths, name) for name in AVERAGES}
-        averages = {name: mean for name, mean in means.items() if mean}
+    overall, mean = row(None), over_lengths([None]).get(OVERALL)
+    averages = {"avg": mean, **over_lengths(AVERAGES[1:])} if mean else {}
     return Summary(
         lengths=lengths,
         tasks=tasks,
         group=group,
-        category_of=table.category_of,
-        cells={task: table.by_length((task,)) for task in tasks},
-        official=_means(table, lambda config: config.scores),
-        exact=_means(table, lambda config: config.scores_of("exact")),
-        f1=_means(table, lambda config: config.scores_of("f1")),
-        completed=_means(table, _completed),
-        categories={name: table.by_length(some) for name, some in categories.items()},
+        category_of=category_of,
+        cells={task: row(task, own, place) for task in tasks},
+        official=_cell_means(results, line, table.official),
+        exact=_cell_means(results, line, table.exact),
+        f1=_cell_means(results, line, table.f1),
+        completed=_cell_means(results, line, np.where(table.truncated, np.nan, table.headline)),
+        categories={name: row(name) for name in names},
         overall=overall,
-        by_task=table.over_lengths({task: (task,) for task in tasks}),
-        by_category=table.over_lengths(categories),
-        mean=table.over_lengths({OVERALL: tasks}).get(OVERALL),
-        averages=averages,
-        effective=dict(_effective_lengths(table, group, overall)),
+        by_task=over_lengths(tasks),
+        by_category=over_lengths(names),
+        mean=mean,
+        averages=averages if len(averages) == len(AVERAGES) else {},
+        effective=dict(_effective_lengths(results, own, place)),
         error=stated_error(results),
-        studies=studies_of(table.run),
-        spreads=tuple(spreads_of(table.run)),
-        claims=_claims(table),
-        sample_spread=_sample_spread(table),
+        claims=_claims(results, row),
+        sample_spread=_sample_spread(results),
     )
 
 
@@ -390,68 +322,63 @@ def why_no_score(results: Results, summary: Summary) -> str:
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _completed(config: ConfigResult) -> list[float | None]:
-    """Return the scores of a config, with None also for truncated answers."""
-    cut = set(config.truncated)
-    return [None if i in cut else score for i, score in enumerate(config.headline_scores)]
-
-
-def _means(table: RunScores, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
+def _cell_means(results: Results, line: Mapping[Cell, Rows], scores: Floats) -> CellMeans:
     """Return means of other scores by task and length; None where no row is left."""
-    means: Means = {task: {} for task in table.tasks}
-    for (task, length), config in sorted(table.run.items()):
-        scored = [score for score in scores(config) if score is not None]
-        means[task][length] = mean_percent(scored) if scored else None
+    means: CellMeans = {}
+    for (task, length), rows in sorted(line.items(), key=lambda item: item[0][1]):
+        column = scores[results.table.cells[task, length]][rows.places]
+        answered = column[~np.isnan(column)].tolist()
+        means.setdefault(task, {})[length] = mean_percent(answered) if answered else None
     return means
 
 
 def _effective_lengths(
-    table: RunScores, group: str, means: Mapping[int, Estimate]
+    results: Results, means: Means, run: int
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
-    thresholds = THRESHOLDS[group]
-    if reach := table.of_ruler(thresholds[OVERALL]):
-        yield OVERALL, reach
-    if len(means) > 1 and means[min(means)].known:
-        threshold = OWN_SHARE * means[min(means)].value
-        yield OWN, table.effective(table.tasks, threshold, own=True)
-    for category in CATEGORIES:
-        tasks = table.of_category(category)
-        paper = {task.name for task in TASKS.values() if task.category == category}
-        if table.suite == RULER and set(tasks) == paper and table.by_length(tasks):
-            yield category, table.effective(tasks, thresholds[category])
+    thresholds = THRESHOLDS[group_of(results)]
+    is_ruler = results.run.data.suite == RULER
+    for name, threshold in thresholds.items():
+        key = None if name == OVERALL else name
+        column = means.columns.get((key, None))
+        paper = {task.name for task in TASKS.values() if key in (None, task.category)}
+        if column and is_ruler and {*column.groups[0]} == paper:
+            yield name, effective_length_of(means, run, key, threshold)
+        if name == OVERALL and (reach := own_length(means, run)):
+            yield OWN, reach
 
 
-def _claims(table: RunScores) -> Claims | None:
+def _claims(results: Results, row: Callable[[str | None], dict[int, Estimate]]) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
-    kinds = {task: config.params.get("none") for (task, _), config in table.run.items()}
-    present, absent = (
-        [task for task, kind in kinds.items() if kind == name] for name in ("possible", "true")
-    )
+    tasks = dict.fromkeys(task for task, _ in results.table.cells)
+    present, absent = (with_none([results], tasks, kind) for kind in ("possible", "true"))
     if not (present or absent):
         return None
     return Claims(
-        false_none=_rates(table, present, (REFUSAL,)),
-        hallucinated=_rates(table, absent, HALLUCINATED),
-        balanced=table.by_length(present, absent) if present and absent else {},
+        false_none=_rates(results, present, (REFUSAL,)),
+        hallucinated=_rates(results, absent, HALLUCINATED),
+        balanced=row(BALANCED),
     )
 
 
-def _rates(table: RunScores, tasks: Collection[str], kinds: Collection[str]) -> Rates:
+def _rates(results: Results, tasks: Collection[str], kinds: Collection[str]) -> Rates:
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
-    for (task, length), config in sorted(table.run.items()):
+    for task, length in sorted(results.table.cells):
+        config = results.configs[f"{task}_{length}"]
         if task in rates and config.scored:
             rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
             rates[task][length] = 100 * rows / config.scored
     return rates
 
 
-def _sample_spread(table: RunScores) -> Rates:
+def _sample_spread(results: Results) -> Rates:
     """Return the standard deviations from sample to sample; none without samples."""
-    samples = {key: one.samples for key, one in sorted(table.run.items()) if one.samples}
-    for length in table.lengths:
-        tasks = [samples[task, length] for task in table.tasks if (task, length) in samples]
+    cells = sorted(results.table.cells)
+    configs = {key: results.configs[f"{key[0]}_{key[1]}"] for key in cells}
+    samples = {key: config.samples for key, config in configs.items() if config.samples}
+    for length in dict.fromkeys(length for _, length in cells):
+        tasks = [column for (_, n), column in samples.items() if n == length]
         if tasks:
             samples[OVERALL, length] = tuple(map(fmean, zip(*tasks, strict=True)))
     spreads: Rates = {}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ruler_data.names import parse_config
+from ruler_report.frame import Floats
 from ruler_report.results_file import BINS, Results
-from ruler_report.stats.intervals import Floats
 
 #: Rows that a number must be of; depths are pooled until they are.
 MIN_ROWS = 8

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ruler_report.format import format_length
-from ruler_report.stats.intervals import Floats
+from ruler_report.frame import Floats, Means, Name
 
 #: The suite of the paper's results.
 RULER = "ruler"
+#: The paper's averages over lengths.
+AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 #: Name of the threshold on the mean over all 13 tasks; others are named by their category.
 OVERALL = "overall"
 #: Name of the threshold at 85 % of the model's own score at its shortest length.
@@ -105,14 +107,14 @@ def effective_length(means: Mapping[int, float], threshold: float) -> int | None
     return max((length for length, mean in means.items() if mean >= threshold), default=None)
 
 
-def possible_lengths(intervals: Mapping[int, tuple[Floats, Floats]], bar: float) -> list[int]:
+def possible_lengths(intervals: Mapping[int, tuple[float, float]], bar: float) -> list[int]:
     """Return the effective lengths that intervals of means do not exclude; 0 stands for none.
 
     An effective length reaches the bar, and no longer length does.
     """
     possible = []
     for length in sorted((0, *intervals), reverse=True):
-        low, high = intervals[length] if length else (-1.0, np.inf)
+        low, high = intervals[length] if length else (-np.inf, np.inf)
         if high >= bar:
             possible.append(length)
         if low >= bar:
@@ -129,13 +131,44 @@ def ranks(values: Sequence[float]) -> list[int]:
     return [1 + sum(other > value for other in values) for value in values]
 
 
-def mean_percent(scores: Sequence[float]) -> float:
-    """Return the mean of scores in [0, 1] in percent, in upstream's order of operations.
+def effective_length_of(
+    means: Means, run: int, name: str | None, threshold: float
+) -> EffectiveLength:
+    """Return the effective length of a run by a mean, given the threshold in percent.
 
-    Upstream prints `round(..., 2)` of this; another order of operations could round a tie the
-    other way.
-
-    >>> mean_percent([1.0, 0.0, 1.0])
-    66.66666666666666
+    A length is excluded if its interval, or that of a longer one, is on the other side.
     """
-    return sum(scores) / len(scores) * 100
+    ends, values = {}, {}
+    for length in sorted(n for key, n in means.columns if key == name and n):
+        mean = means.estimate((name, length), run)
+        if mean:
+            low, high = mean.low, mean.high
+            ends[length] = (0.0 if low is None else low, 100.0 if high is None else high)
+            values[length] = float(means.lowest[means.place[name, length], run])
+    possible = possible_lengths(ends, threshold)
+    return EffectiveLength(
+        threshold, effective_length(values, threshold), tuple(sorted({*possible}))
+    )
+
+
+def own_length(means: Means, run: int) -> EffectiveLength | None:
+    """Return the effective length at a share of the run's mean at its shortest length.
+
+    The differences from this share are tested; the shortest length always passes. None for one
+    length, or without a mean at the shortest.
+    """
+    lengths = sorted(n for key, n in means.columns if key is None and n)
+    shortest = means.estimate((None, lengths[0]), run) if len(lengths) > 1 else None
+    if shortest is None or shortest.value is None:
+        return None
+    threshold = OWN_SHARE * shortest.value
+    base: Name = (None, lengths[0])
+    gaps = {n: means.minus((base, run), ((None, n), run), OWN_SHARE) for n in lengths[1:]}
+    ends = {
+        n: (-100.0 if gap.low is None else gap.low, 100.0 if gap.high is None else gap.high)
+        for n, gap in gaps.items()
+    }
+    possible = {length or lengths[0] for length in possible_lengths(ends, 0.0)}
+    values = {n: float(means.lowest[means.place[None, n], run]) for n in lengths}
+    longest = effective_length(values, threshold) or lengths[0]
+    return EffectiveLength(threshold, longest, tuple(sorted(possible)))

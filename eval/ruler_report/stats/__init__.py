@@ -1,1 +1,0 @@
-"""From scores to figures: means, intervals, effective lengths, comparisons."""
