@@ -127,7 +127,7 @@ def score(
         is_accepted = partial
     scores = scores.accepting(partial=is_accepted)
     if scores.unanswered and not (is_accepted and scores.scored):
-        raise RulerError(scores.shortfall)
+        raise RulerError("; ".join([scores.shortfall, *scores.notes[:3]]))
     if place is not None and is_run:
         with suppress(RulerError):  # where nothing can be written, scoring again costs time alone
             write_results(place / FILENAME, scores)

@@ -1,8 +1,12 @@
 """The journal: whatever happens to it, every row ends up answered exactly once."""
 
+import gzip
 import json
 import os
+import re
+import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ruler_eval
 from ruler_data import RulerError
 from ruler_eval.answers import Answer, settle
 from ruler_eval.journal import Journal, read, to_line, unique
@@ -126,3 +131,24 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
             assert found == list(range(len(found))) and len(found) > 10
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda body: body.decode().encode("utf-16"),
+        gzip.compress,
+        lambda body: body.replace(b"\n", b"\r"),
+    ],
+)
+def test_status_and_score_tell_what_they_ignore(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    tests = Path(__file__).parent.parent
+    run = shutil.copytree(tests / "frozen_runs" / "1.0.0", tmp_path / "run")
+    journal = run / "answers-0-of-1.jsonl"
+    journal.write_bytes(damage(journal.read_bytes()))
+    told = re.compile(rf"{journal.name}.*torn or not")
+    assert any(map(told.search, ruler_eval.status(run).notes))
+    with pytest.raises(RulerError, match=told):
+        ruler_eval.score(run, tests / "frozen" / "1.0.0")
