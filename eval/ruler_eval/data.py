@@ -175,6 +175,8 @@ class Dataset:
 
     def read_some(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
         """Yield some of these rows, in order; row groups without any are not read."""
+        if not indices:
+            return
         with readable(config), opened(self._file(config)) as file:
             for number, (start, end) in enumerate(pairwise(file.starts)):
                 if any(index in indices for index in range(start, end)):
