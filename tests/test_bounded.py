@@ -107,12 +107,24 @@ def test_only_what_is_trusted_runs_in_this_process(
     assert load_tokenizer("mistral-v0.2").count(["a"]) == [1]
 
 
-@pytest.mark.parametrize("shown", ["messages[0]['content'] | upper", "messages[0]['content'] * 2"])
+CHANGES = {
+    "| upper": "its chat template changes the case of letters in the user's text",
+    ".replace('1', '7')": "changes digits in",
+    r".replace('\n', ' ')": "changes line feeds in",
+    ".split() | join(' ')": "changes line feeds in",
+    "| e": "changes punctuation in",
+    "* 2": "shows the user's text 2 times, and not once as it",
+    "+ ['a', 'b'] | random": "it draws at random, so that no prompt is sent as it was counted",
+    ".replace('VAR ', 'VAL ')": "vt_1024/0: the chat template of model changes context or question",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_template_that_rewrites_the_users_text_is_refused_with_that_cause(
-    shown: str, tmp_path: Path
+    change: str, tmp_path: Path
 ) -> None:
-    model = with_template(tmp_path / "model", f"{{{{ {shown} }}}}")
-    with pytest.raises(UsageError, match=r"shows the user's text [02] times, and not once as it"):
+    model = with_template(tmp_path / "model", f"{{{{ messages[0]['content'] {change} }}}}")
+    with pytest.raises(RulerError, match=re.escape(CHANGES[change])):
         ruler_builders.build(str(model), out=tmp_path / "out", tasks="vt", lengths="1024", rows=1)
     assert not (tmp_path / "out" / "manifest.json").exists()
 

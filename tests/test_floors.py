@@ -134,7 +134,7 @@ def test_strategies_that_ignore_the_question_are_at_chance_in_the_suite_hard() -
 
 
 @pytest.mark.parametrize(
-    "task", ["vt", "niah_lookalikes", "cwe", "niah_ordinal_8", "graph_parents"]
+    "task", ["vt", "niah_lookalikes", "fwe", "niah_ordinal_8", "graph_parents"]
 )
 def test_the_table_is_what_is_measured(task: str, shared: Path) -> None:
     rows = [one for one in real_rows(task, "mistral", shared, 4096) if one.index < 100]

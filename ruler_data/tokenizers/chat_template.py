@@ -57,11 +57,17 @@ def _environment() -> ImmutableSandboxedEnvironment:
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda _format: TODAY
     environment.filters["tojson"] = _tojson
+    environment.filters["random"] = environment.globals["lipsum"] = _draw
     return environment
 
 
 def _refuse(message: str) -> NoReturn:
     msg = f"it refuses one user turn: {message}"
+    raise jinja2.TemplateRuntimeError(msg)
+
+
+def _draw(*_: object, **__: object) -> NoReturn:
+    msg = "it draws at random, so that no prompt is sent as it was counted"
     raise jinja2.TemplateRuntimeError(msg)
 
 

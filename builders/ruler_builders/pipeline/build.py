@@ -28,6 +28,7 @@ from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.reasoning import opens
 from ruler_data.tasks import OWN_FILE, TASKS, Task, config_place, task_place
+from ruler_data.tokenizers.chat_template import TODAY
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -106,6 +107,11 @@ def build_folder(
         warn(
             f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
             "corpus stands in, which is not comparable with RULER; give --sources DIR"
+        )
+    if TODAY in context.tokenizer.render("x", ""):
+        warn(
+            f"the chat template of {context.tokenizer_info.name} tells the date: rows are counted "
+            f"with {TODAY}, and a server that tells another may read other lengths"
         )
     thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
     if thinks and not plan.reserve and plan.template == "base":

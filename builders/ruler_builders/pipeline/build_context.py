@@ -26,6 +26,15 @@ PROBE_LENGTH = 8192
 #: A user's turn, which a chat template must neither repeat nor rewrite nor cut. It is longer than
 #: rows below 4,096 tokens, whose fill has no bound.
 TURN = "HowLongIsThis?" * 5000
+#: What a chat template must show as it stands in a user's turn.
+SHOWN = {
+    "digits": "0 1 23 456 789",
+    "the case of letters": "One TWO three",
+    "line feeds": "one\ntwo\n\nthree",
+    "spaces": "one  two\tthree",
+    "punctuation": "<a> & \"b\" 'c' {d} [e] $f `g` **h** #i \\j -> k: l, m!",
+    "letters that are not ASCII": "naïve 東京 Ωmega",
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,11 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         essays=plan.essays,
     )
     tokenizer = load_tokenizer(plan.tokenizer)
+    where = f"tokenizer {tokenizer.info.name}"
+    for what, text in SHOWN.items():
+        if not shows(tokenizer, text):
+            why = f"its chat template changes {what} in the user's text ({text!r}), so that no "
+            raise UsageError(where, f"{why}prompt is as its row has it; give it another template")
     if (times := tokenizer.render(TURN, "").count(TURN)) != 1:
         what = f"its chat template shows the user's text {times} times, and not once as it is"
         msg = f"tokenizer {tokenizer.info.name}: {what}; no row can be fitted with it"
@@ -86,6 +100,20 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         TokenizedSources(plan.seed, library, tokenizer),
         UpstreamSources(library.folder, network=plan.network),
     )
+
+
+def shows(tokenizer: PromptTokenizer, text: str, answer_prefix: str = "") -> bool:
+    """Whether a prompt holds a user's text whole, and then ends in the prefix.
+
+    A template may strip a turn. The one of mistral-common is of the package, and its text is
+    decoded.
+    """
+    from ruler_data.tokenizers.hf import HfTokenizer
+
+    if not isinstance(tokenizer, HfTokenizer):
+        return True
+    prompt = tokenizer.render(text, answer_prefix)
+    return text.strip() in prompt and prompt.endswith(answer_prefix)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, fill_finding, row_findings
-from ruler_builders.pipeline.build_context import BuildContext, worker_context
+from ruler_builders.pipeline.build_context import BuildContext, shows, worker_context
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, no_cycles
@@ -93,16 +93,23 @@ def made_rows(
         return
     checks = recounted_rows(rows, length)
     for row in make_rows(task, context.sources, indices, context.target(length), notes):
-        if row.index in checks and (exact := recount(context.tokenizer, row)) != row.length:
-            msg = (
-                f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens "
-                f"and the reference {exact}; build with --counter tokenizers, and please report "
-                "this"
-            )
-            raise RulerError(msg)
+        if row.index in checks:
+            _check_prompt(context, f"{name}/{row.index}", row)
         yield row
     if isinstance(task.params, Qa):
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
+
+
+def _check_prompt(context: BuildContext, where: str, row: PackedRow) -> None:
+    """Check the length of a row by the reference, and that its prompt holds its text whole."""
+    tokenizer, content = context.tokenizer, str(row.context, "utf-8") + row.question
+    if (exact := recount(tokenizer, row)) != row.length:
+        what = f"{context.tokenizer_info.engine} counts {row.length} tokens"
+        remedy = "build with --counter tokenizers, and please report this"
+        raise RulerError(where, f"{what} and the reference {exact}; {remedy}")
+    if not shows(tokenizer, content, row.answer_prefix):
+        what = f"the chat template of {tokenizer.info.name} changes context or question"
+        raise RulerError(where, what, "give the tokenizer another template")
 
 
 def _replayed(plan: BuildPlan, context: BuildContext, name: str, rows: int) -> Iterator[PackedRow]:
