@@ -18,7 +18,8 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 # Most of what is installed is never imported: bytecode comes with the first import.
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+# After `make locked` all is there, by its hash: nothing is downloaded, not even what builds the package.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile $$(test ! -e $(VENV)/.locked || echo --no-build-isolation --no-index) $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
 # How far pip is: one line that counts packages on a terminal, nothing in a log.
 COUNTED = | awk -v told="$$(test -t 2 && echo 1)" '/^(Collecting|Obtaining) / {n++; if (told) printf "\rset-up: %d packages, now %-40.40s", n, $$2 > "/dev/stderr"} /^Installing/ {if (told) printf "\rset-up: installing %d packages%-40s\n", n, "" > "/dev/stderr"}'
 
@@ -91,6 +92,7 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 # For whoever must know what is installed, such as the workflows that publish: before `make setup`.
 locked: $(VENV)/.made ## Install the tested versions by their hashes (Linux x86-64, Python 3.11)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement constraints.sha256
+	@touch $(VENV)/.locked
 
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
 	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
@@ -180,8 +182,8 @@ example: $(ENGINES)/.example ## Two small real models, from download to report: 
 
 # The oldest versions that pyproject.toml allows, as constraints.
 LOWEST = .venv-lowest
-LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_terminal.py tests/running/test_python.py
-lowest: ## Run quick tests with the oldest versions of dependencies that are declared
+LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_terminal.py tests/running/test_python.py tests/test_retry.py tests/test_download.py tests/test_publish_faults.py
+lowest: ## Run quick tests, and the Hub's faults, with the oldest versions of dependencies
 	$(PYTHON) -m venv $(LOWEST)
 	sed -nE '/^dependencies/,/^# Running/ s/^[^"#]*"([A-Za-z0-9_-]+)(\[[a-z]+\])?[>=]=([0-9.]+)".*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest

@@ -74,6 +74,10 @@ HOSTS = {
     "is silent": (b"", b"", "no answer"),
     "drips its head": (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x", "no answer"),
     "drips its body": (HEAD, b" ", "no answer|the Hub: Response from"),
+    "serves a large index": (
+        HEAD.replace(b"9000", b"600000000\r\nETag: x\r\nX-Repo-Commit: " + b"0" * 40), b"",
+        "holds 600,000,000 bytes|no answer",
+    ),
     "redirects in a circle": (
         b"HTTP/1.1 307 X\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n", b"", "in a circle",
     ),

@@ -34,6 +34,7 @@ from ruler_data.network import (
     within,
 )
 from ruler_data.terminal import at_stop, raise_if_interrupted, warn
+from ruler_data.untrusted.text import DOWNLOADED, JSON_BYTES, too_large
 from ruler_data.version import __version__
 
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
@@ -113,8 +114,8 @@ class ProgressStream(http.SyncByteStream):
     #: Number of bytes that moved in the best attempt, by file and part of it.
     _furthest: ClassVar[dict[object, int]] = {}
 
-    def __init__(self, stream: Any, request: http.Request) -> None:  # noqa: ANN401 - sync or async
-        self._stream, url = stream, request.url
+    def __init__(self, stream: Any, request: http.Request, limit: int | None = None) -> None:  # noqa: ANN401 - sync or async
+        self._stream, self._limit, url = stream, limit, request.url
         self._file = url.path, url.params.get("partNumber"), request.headers.get("Range")
 
     def __iter__(self) -> Iterator[bytes]:
@@ -122,6 +123,8 @@ class ProgressStream(http.SyncByteStream):
         for part in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
             yield part
             done += len(part)
+            if self._limit is not None and done > self._limit:
+                raise GaveUp(self._file[0], too_large(done, self._limit))
             if done >= self._furthest.get(self._file, 0) + BYTES:
                 self._furthest[self._file], Patience.moved = done, time.monotonic()
 
@@ -200,7 +203,15 @@ class PatientClient(http.Client):
             return super().send(request, **options)
         send = partial(super().send, request, **{**options, "stream": True})
         response = within(2 * seconds("RULER_HUB_TIMEOUT"), send)
-        response.stream = ProgressStream(response.stream, request)
+        path = request.url.path
+        limit = next((DOWNLOADED[end] for end in DOWNLOADED if path.endswith(end)), None)
+        size = response.headers.get("X-Linked-Size") or response.headers.get("Content-Length", "")
+        if limit is not None and size.isdecimal() and int(size) > limit:
+            response.close()
+            raise GaveUp(path, too_large(int(size), limit))
+        if not options.get("stream"):
+            limit = limit or JSON_BYTES
+        response.stream = ProgressStream(response.stream, request, limit)
         if not options.get("stream"):
             response.read()
         return response

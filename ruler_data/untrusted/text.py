@@ -12,6 +12,8 @@ from ruler_data.names import quote
 
 #: Most bytes of a file of JSON, of a line in a file of lines, and of other text.
 JSON_BYTES, LINE_BYTES, TEXT_BYTES = 1 << 26, 1 << 26, 1 << 28
+#: Most bytes of a file that is downloaded, by the end of its name; others have their own measure.
+DOWNLOADED = {".json": JSON_BYTES, ".jinja": JSON_BYTES, ".md": JSON_BYTES, ".model": TEXT_BYTES}
 #: Most values in one JSON text, of which each takes up to 300 bytes in memory.
 VALUES = 4_000_000
 
