@@ -50,6 +50,12 @@ COUNTS_OTHERWISE = "no tokenizer here counts the stored lengths"
 #: Characters of a text that is always tokenized; vt's example is that short.
 SHORT = 8000
 
+#: The outcome where no edition made any of the rows.
+NONE = (
+    "no known edition made these rows; upstream's scripts between 2025-05-13 and 2025-07-10 "
+    "(c4dc9bc, 56ea4ef) are none of the editions"
+)
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -112,7 +118,7 @@ class Identities(tuple[Identity, ...]):
     @property
     def failure(self) -> str:
         """The outcome in a line, if no edition made any of the rows."""
-        return "" if any(one.edition for one in self) else "no known edition made these rows"
+        return "" if any(one.edition for one in self) else NONE
 
     @property
     def exit_status(self) -> int:
