@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
-from ruler_data.names import check_repo, config_file, quote
+from ruler_data.names import check_repo, config_file, near, quote
 from ruler_data.row import Row
 from ruler_data.views import html_table
 
@@ -220,6 +220,14 @@ class Rows(Sequence[Row]):
         return f"<p>{escape(repr(self))}</p>{html_table(names, lines)}"
 
 
+class UnknownConfig(UsageError, KeyError):
+    """A dataset has no config of this name; a `KeyError`, as mappings raise it."""
+
+    def __init__(self, config: object, dataset: "Dataset") -> None:
+        where = f"{quote(str(config))} is not in {dataset.source}"
+        super().__init__(f"{where}{near(str(config), dataset)}; it has {', '.join(dataset)}")
+
+
 class Dataset(Mapping[str, Rows]):
     """The configs of a dataset by name; a config is fetched and checked when it is used."""
 
@@ -233,7 +241,7 @@ class Dataset(Mapping[str, Rows]):
 
     def __getitem__(self, config: str) -> Rows:
         if config not in self.manifest.configs:
-            raise KeyError(config)
+            raise UnknownConfig(config, self)
         return Rows(self.source, config)
 
     def __contains__(self, config: object) -> bool:  # Mapping's own would fetch the config
@@ -273,7 +281,4 @@ def load(
     dataset = Dataset(open_source(source, revision))
     if config is None:
         return dataset
-    if not isinstance(config, str) or config not in dataset:
-        msg = f"{quote(str(config))} is not in {dataset.source}; it has {', '.join(dataset)}"
-        raise UsageError(msg)
     return dataset[config]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import config_file, parse_config, quote
+from ruler_data.names import config_file, near, parse_config, quote
 from ruler_data.tasks import TASKS, Task
 from ruler_data.untrusted.text import parse_json, read_text
 from ruler_data.views import html_table, lines_of, shortened
@@ -291,7 +291,8 @@ class Manifest:
             for value in values or ():
                 if value not in known:
                     there = ", ".join(map(str, known))
-                    msg = f"{kind} {quote(str(value))} is not in the manifest; it has {there}"
+                    hint = near(str(value), map(str, known))
+                    msg = f"{kind} {quote(str(value))} is not in the manifest{hint}; it has {there}"
                     raise UsageError(msg)
         names = tuple(
             name

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from ruler_data.errors import UsageError
 
@@ -30,6 +31,18 @@ def config_file(config: str) -> str:
     'vt_4096/test-00000-of-00001.parquet'
     """
     return f"{config}/test-00000-of-00001.parquet"
+
+
+def near(word: str, names: Iterable[str]) -> str:
+    """Return a question for the name that somebody may have meant, or nothing.
+
+    >>> near("VT", ["vt", "cwe"]), near("vt_1k", ["vt_1024"]), near("x", ["vt"])
+    ('; did you mean vt', '; did you mean vt_1024', '')
+    """
+    written = re.sub(r"(?<=_)([0-9]+)k$", lambda match: str(1024 * int(match[1])), word.lower())
+    by_lower = {name.lower(): name for name in names}
+    matches = get_close_matches(written, by_lower, n=1)
+    return f"; did you mean {by_lower[matches[0]]}" if matches else ""
 
 
 def parse_config(name: str) -> tuple[str, int]:

@@ -24,7 +24,7 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
     try:
         import ray
     except ImportError as error:
-        msg = "--engine ray needs Ray; pip install '.[ray]' in the checkout"
+        msg = "--engine ray needs Ray; pip install -e '.[ray]' in the checkout"
         raise UsageError(msg) from error
     address = os.environ.get("RAY_ADDRESS")
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")

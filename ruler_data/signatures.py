@@ -30,6 +30,7 @@ from typing import (
 )
 
 from ruler_data.errors import UsageError
+from ruler_data.names import near
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,6 +70,10 @@ def checked(function: F) -> F:
 
     @wraps(function)
     def call(*values: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the signature says
+        for name in keywords.keys() - signature.parameters.keys():
+            hint = near(name, signature.parameters)
+            msg = f"{function.__name__}() has no argument {name!r}{hint}"
+            raise TypeError(msg)
         bound = signature.bind(*values, **keywords)
         for name, hint in options_of(function).items():
             if name not in bound.arguments:

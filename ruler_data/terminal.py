@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import TextIOWrapper
@@ -22,6 +22,7 @@ from typing import (
     NoReturn,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
 )
@@ -167,15 +168,11 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
 
         class Command(TyperCommand):
             def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+                words = [*args[1]]  # typer takes them off the list
                 try:
                     return super().make_context(*args, **more)
-                except typer.BadParameter as error:
-                    if type(error) is not typer.BadParameter or error.param is None:
-                        raise  # one is missing: the usage helps
-                    faults: list[Any] = getattr(error.__cause__, "errors", list)()
-                    value = [quote(str(fault["input"])) for fault in faults[:1]]
-                    where = " ".join([error.param.opts[0], *value])
-                    raise UsageError(where, error.message) from error
+                except _usage_error(typer.BadParameter) as error:
+                    raise _in_one_line(error, self, words) from error
 
         def callback(
             version: Annotated[
@@ -199,6 +196,30 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
         app(prog_name=program)  # the usage line is the same however the program was started
 
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
+
+
+def _usage_error(kind: type[Exception]) -> type[Exception]:
+    """Return the class of all errors of usage, of which typer exports only some."""
+    return next(one for one in kind.__mro__ if one.__name__ == "UsageError")
+
+
+def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  # noqa: ANN401
+    """Return what is wrong with the words of a command line, in one line where that says more."""
+    first = next((one.opts[0] for one in command.params if one.opts[0].startswith("--")), "")
+    extra = re.search(r"unexpected extra argument.* \((.*)\)", error.message)
+    param: Any = getattr(error, "param", None)
+    takes_none = all(one.opts[0].startswith("-") for one in command.params)
+    stray = takes_none and words[:1] and not words[0].startswith("-")
+    if extra and first not in words:
+        return UsageError(f"{command.name} {extra[1]}: did you mean {first} {extra[1]}?")
+    if type(error).__name__ == "MissingParameter" and param.opts[0].startswith("--") and stray:
+        option = param.opts[0]
+        return UsageError(f"{option} is missing; did you mean {option} {words[0]}?")
+    if type(error).__name__ != "BadParameter" or param is None:
+        return cast("Exception", error)  # the usage helps
+    faults: list[Any] = getattr(error.__cause__, "errors", list)()
+    value = [quote(str(fault["input"])) for fault in faults[:1]]
+    return UsageError(" ".join([param.opts[0], *value]), error.message)
 
 
 def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., None]:

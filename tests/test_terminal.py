@@ -145,10 +145,23 @@ def test_one_ctrl_c_stops_once_although_it_comes_while_threads_wait(
 
 
 def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) -> None:
-    for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--engine", "rya")):
+    for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--counter", "rya")):
         assert one_line(cli("build", option, value), 2).startswith(
             f"ruler-data: {option} '{value}'"
         )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("build llama3", "build llama3: did you mean --tokenizer llama3?"),
+        ("build --tasks VT", "no such task; did you mean vt; known"),
+    ],
+)
+def test_a_word_without_its_option_is_answered_with_the_option(
+    words: str, said: str, cli: Cli
+) -> None:
+    assert said in one_line(cli(*words.split()), 2)
 
 
 def test_an_empty_path_is_not_the_working_directory(

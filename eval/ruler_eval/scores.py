@@ -31,6 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, cached_bytes, write_bytes
+from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote, short_length
 from ruler_data.tasks import Task
@@ -46,6 +47,8 @@ FORMAT = 1
 #: Rises on purpose, when the same answers and rows get other scores, labels or counts.
 SCORER_VERSION = 2
 FILENAME = "results.json"
+#: Why a folder with a manifest has no results.
+A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --data DIR`"
 #: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
 LARGEST = 1 << 26
 #: Identifies the schema of the format; nothing is downloaded from it.
@@ -521,6 +524,8 @@ def read_results(run: Run) -> Scores:
         msg = f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its scores"
         raise UsageError(msg)
     path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
+    if (path.parent / MANIFEST).exists():
+        raise UsageError(quote(str(run)), A_DATASET)
     if not path.is_file():
         remedy = (
             "create it with `ruler-eval score`" if Path(run).is_dir() else "there is no such run"

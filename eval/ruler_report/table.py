@@ -48,7 +48,8 @@ class Table:
         return plain_text(self)
 
     def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
-        table = RichTable(*(Column(Text(name)) for name in self.head), box=None)
+        columns = (Column(Text(name), no_wrap=not place) for place, name in enumerate(self.head))
+        table = RichTable(*columns, box=None)  # names stay whole
         for place, row in enumerate(self.rows):
             table.add_row(*map(Text, row), style="bold" if place in self.marked else None)
         yield table

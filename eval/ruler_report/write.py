@@ -11,7 +11,7 @@ from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.run_dir import RUN_FILE
-from ruler_eval.scores import FILENAME, Scores, read_results, write_results
+from ruler_eval.scores import A_DATASET, FILENAME, Scores, read_results, write_results
 from ruler_report.comparison import labels_of
 from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
@@ -44,6 +44,8 @@ def file_to_write(out: str | Path | None, place: Path) -> Path:
     if target.is_dir():
         raise UsageError(option, f"a folder; give a file, e.g. {quote(str(target / FILENAME))}")
     if (target.parent / MANIFEST).exists():
+        if not out:
+            raise UsageError(quote(str(place)), A_DATASET)
         raise UsageError(option, "its folder holds a dataset; give a file elsewhere")
     own = (place / RUN_FILE).is_file() and target == place / FILENAME
     if target.exists() and not own:

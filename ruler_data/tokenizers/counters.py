@@ -62,7 +62,7 @@ def gigatoken_counter(name: str, load: Callable[[Any], Any]) -> Counter:
     try:
         import gigatoken
     except ImportError as error:
-        msg = "counter gigatoken is not installed; pip install '.[build]' in the checkout"
+        msg = "counter gigatoken is not installed; pip install -e '.[build]' in the checkout"
         raise UsageError(msg) from error
     try:
         tokenizer = load(gigatoken)

@@ -22,6 +22,7 @@ from ruler_builders.pipeline.fit import need
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.library import sources_option
 from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_seed
@@ -106,7 +107,7 @@ def build_folder(
     if lacking := context.sources.library.missing:
         warn(
             f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
-            "corpus stands in, which is not comparable with RULER; give --sources DIR"
+            f"corpus stands in, which is not comparable with RULER; give {sources_option()}"
         )
     if TODAY in context.tokenizer.render("x", ""):
         warn(

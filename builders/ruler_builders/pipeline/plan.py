@@ -14,6 +14,7 @@ from ruler_data.manifest import BALANCED
 from ruler_data.names import (
     check_name,
     config_name,
+    near,
     parse_config,
     parse_lengths,
     parse_names,
@@ -92,7 +93,8 @@ def select_suite(
     names = parse_names(tasks, "--tasks") or tuple(suite.tasks)
     for name in names:
         if name not in suite.tasks:
-            msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
+            hint = near(name, suite.tasks)
+            msg = f"--tasks {quote(name)}: no such task{hint}; known: {', '.join(suite.tasks)}"
             raise UsageError(msg)
     sizes = parse_lengths(lengths, "--lengths") or suite.lengths or RULER.lengths
     for length in sizes:

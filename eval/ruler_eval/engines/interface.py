@@ -169,6 +169,6 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
             with suppress(PackageNotFoundError):
                 versions[package] = version(name)
     if packages[0] not in versions:
-        msg = f"engine {engine} is not installed; pip install '.[{engine}]' in the checkout"
+        msg = f"engine {engine} is not installed; pip install -e '.[{engine}]' in the checkout"
         raise NotInstalled(msg)
     return versions

@@ -110,9 +110,11 @@ def _public_address(url: str | None) -> str:
     parts = urlsplit(url)
     name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        near = f"; did you mean http://{url}" if parts.scheme in ("localhost", "") else ""
+        host = url.rpartition("@")[2]
+        address = f"http://{host}" + "/v1" * ("/" not in host)
+        near = f"; did you mean {address}?" if "://" not in host else ""
         reason = f"not an address, e.g. http://127.0.0.1:8000/v1{near}"
-        raise UsageError(f"--base-url {quote(name)}", reason)  # noqa: EM102
+        raise UsageError(f"--base-url {quote(host)}", reason)  # noqa: EM102
     return name
 
 
