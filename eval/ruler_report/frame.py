@@ -36,10 +36,12 @@ Name = tuple[str | None, int | None]
 DRAWS = 2000
 #: Chance of a false conclusion, and of an interval to miss.
 LEVEL = 0.05
-#: Rows of each cell below which runs have no rank: their error was simulated from here on.
+#: Rows of each cell below which nothing is ranked or shown: errors were simulated from here on.
 FEWEST = 8
 #: Questions whose weights are in memory at once.
 BLOCK = 2048
+#: Differences that are tested at once: their draws stay in a cache of a megabyte.
+PAIRS = 128
 _LOW, _HIGH = np.random.Generator(np.random.PCG64(7)).gamma(0.5, size=(2, DRAWS)).astype(np.float32)
 
 
@@ -145,12 +147,17 @@ def _smallest(rows: Sequence[Rows]) -> list[Rows]:
     if len(distinct) == 1:
         return [*rows]
     every = np.unique(np.concatenate([some.questions for some in distinct.values()]))
-    has = np.array([np.isin(every, some.questions) for some in distinct.values()], dtype=np.float32)
+    places = [np.searchsorted(every, some.questions) for some in distinct.values()]
+    has = np.zeros((len(distinct), len(every)), dtype=np.float32)
+    for row, at in zip(has, places, strict=True):
+        row[at] = 1
     within = (has @ (1 - has).T) == 0  # which sets are among which others
     smallest = within.sum(axis=0) == 1
     kept = {
-        key: some.part(np.isin(some.questions, every[has[inside & smallest].any(axis=0)]))
-        for (key, some), inside in zip(distinct.items(), within.T, strict=True)
+        key: some if alone else some.part(has[inside & smallest].any(axis=0)[at])
+        for (key, some), alone, inside, at in zip(
+            distinct.items(), smallest, within.T, places, strict=True
+        )
     }
     return [kept[key] for key in keys]
 
@@ -436,8 +443,8 @@ class Means:
             pairs = np.array([(a, b) for a in range(count) for b in range(count) if a != b]).T
         found = np.zeros((len(self.columns), count, count))
         most = np.zeros(DRAWS, dtype=np.float32)
-        for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], BLOCK)):
-            first, second = pairs[:, start : start + BLOCK]
+        for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], PAIRS)):
+            first, second = pairs[:, start : start + PAIRS]
             at = np.s_[column, first], np.s_[column, second]
             questions = harmonic(self.questions[at[0]], self.questions[at[1]])
             gaps = padded(self.low[at[1]] - self.high[at[0]], questions, -1.0)
@@ -450,7 +457,8 @@ class Means:
                 gaps = np.abs(gaps)
             most = np.maximum(most, gaps.max(axis=0, initial=0.0))
             size = normal(centre / spread, self.freedom[column, first, second])
-            found[column, first, second] = np.where(is_outside, size, 0.0)
+            is_many = np.minimum(self.fewest[first], self.fewest[second]) >= FEWEST
+            found[column, first, second] = np.where(is_outside & is_many, size, 0.0)
             if self.low is self.high:
                 found[column, second, first] = -found[column, first, second]
         return found > np.quantile(most, 1 - LEVEL)
@@ -571,9 +579,12 @@ class _Line:
     questions: Digests
     scores: Floats
 
-    @property
+    @cached_property
     def lacks(self) -> bool:
         return bool(np.isnan(self.scores).any())
+
+    def filled(self, fill: float) -> Floats:
+        return np.nan_to_num(self.scores, nan=fill) if self.lacks else self.scores
 
     @cached_property
     def key(self) -> bytes:
@@ -654,7 +665,7 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
             lines = [*having.values()]
             for row, at in enumerate(using):
                 mask = inside[lines[at].key]
-                filled = [np.nan_to_num(lines[at].scores[mask], nan=fill) for fill in fills]
+                filled = [lines[at].filled(fill)[mask] for fill in fills]
                 matrix[:, row, places[lines[at].key][mask] - start] = filled
             sum_of_cell[:, using] += matrix @ weights
     for having, sum_of_cell in zip(family.values(), sums, strict=True):
@@ -662,7 +673,7 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
             n = len(line.scores)
             spread = np.float32(np.sqrt((n + 1) / (n - 1)) if n > 1 else np.nan)
             for draws, fill in zip(sum_of_cell[:, at], fills, strict=True):
-                mean = np.float32(np.nan_to_num(line.scores, nan=fill).mean())
+                mean = np.float32(line.filled(fill).mean())
                 draws[:] = mean + (draws / totals[line.key] - mean) * spread
     return sums
 
