@@ -27,7 +27,6 @@ from measuring import about, facts, table
 
 from ruler_eval.answers import Answer
 from ruler_eval.engines import Request
-from ruler_eval.estimate import GPUS, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
@@ -74,14 +73,13 @@ def main() -> None:
                 print(*lines[-1], flush=True)
             ratios.append(speeds[0] / speeds[1])
         job = open_job(config)
-        expected, saved = estimated(job, gpu), cached(Path(scratch, "0"))
+        saved = cached(Path(scratch, "0"))
     versions = {name: str(job.engine.info[name]) for name in ("vllm", "torch")}
     print(*facts(about() | versions | {"GPU": gpu or "none", "model": given.size}), sep="\n")
     print(*table(("", "tokens", "seconds", "tokens a second"), lines), sep="\n")
     print(
         f"run / bench, median: {median(ratios):.3f}; prompt tokens from the prefix cache: {saved}"
     )
-    print(expected)
 
 
 def make_model(folder: Path, size: str, tokenizer: Path) -> Path:
@@ -147,24 +145,6 @@ def cached(run: Path) -> str:
     answers = RunFolder(run).answers().values()
     held = sum(one.cached_tokens or 0 for one in answers)
     return f"{held / sum(one.prompt_tokens or 0 for one in answers):.0%}"
-
-
-def estimated(job: RunJob, gpu: str | None) -> str:
-    """Return the seconds that `doctor` estimates for prefill and decoding."""
-    known = next((name for name in GPUS if gpu and name in gpu.lower().replace(" ", "")), None)
-    shape = shape_of(job.model.config, None, {})
-    if known is None or shape is None:
-        return "no estimate: no GPU that `doctor` knows"
-    rows = [
-        (len(one.ids) + one.max_tokens, one.max_tokens)
-        for one in requests(job, shares_of(job.data)[0])
-    ]
-    cost = estimate(shape, rows, GPUS[known])
-    assert cost.prefill_hours and cost.decoding_hours
-    best, worst = (
-        3600 * (a + b) for a, b in zip(cost.prefill_hours, cost.decoding_hours, strict=True)
-    )
-    return f"estimate for {known}: {best:.0f} to {worst:.0f} s, {cost.prefill_flops:.2e} operations"
 
 
 if __name__ == "__main__":

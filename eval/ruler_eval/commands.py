@@ -95,12 +95,8 @@ def doctor(
     rows: Rows = None,
     sample: Annotated[int, Option(help="Rows of each config to examine.", min=1)] = 20,
     everything: Annotated[bool, Option("--all", help="Examine every row.")] = False,
-    gpu: Annotated[
-        str | None, Option(help="Estimate time and memory on this GPU, e.g. h100.")
-    ] = None,
-    price: Annotated[
-        float | None, Option(help="Of one hour of the GPU, to estimate the cost.")
-    ] = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     tensor_parallel: TensorParallel = 1,
     options: Options = None,
     extra_tokens: ExtraTokens = None,
@@ -111,10 +107,15 @@ def doctor(
     base_url: BaseUrl = None,
     tokenizer: Tokenizer = None,
     model_revision: ModelRevision = None,
+    generate: Callable[..., Any] | None = None,
 ) -> Diagnosis:
-    """Check a run for problems without a GPU, and estimate its cost.
+    """Check a run for problems without a GPU; say what it reads, writes, holds and costs.
 
-        ruler-eval doctor --data dist/llama3 --model org/model --gpu h100 --price 2.5
+        ruler-eval doctor --data dist/llama3 --model org/model
+
+        ruler-eval doctor --data dist/llama3 --model m --base-url URL --price-in 2 --price-out 8
+
+    In Python, `generate` is the function of `run`; it is called with one short row.
 
     Raises:
         UsageError: the options cannot be carried out.
@@ -127,7 +128,7 @@ def doctor(
 
     config = EvalConfig.of(arguments)
     with progress(None, "examining") as advance:
-        return diagnose(config, None if everything else sample, gpu, price, advance)
+        return diagnose(config, None if everything else sample, advance)
 
 
 @checked

@@ -53,6 +53,21 @@ class Inputs:
         """Whether the data's lengths were counted with this very tokenizer."""
         return self.tokenizer.info.counts_like(self.data.manifest.tokenizer)
 
+    def tokenizer_difference(self) -> str | None:
+        """Return that another tokenizer counted the data's lengths, and what to do; None if not."""
+        if self.counts_alike:
+            return None
+        ours, theirs = self.tokenizer.info, self.data.manifest.tokenizer
+        config = next(iter(self.data.rows))
+        row = next(self.data.read(config))
+        length = len(self.ids(row)) + row.max_new_tokens
+        return (
+            f"{ours.name} ({ours.fingerprint[:16]}) is not that of the data, {theirs.name} "
+            f"({theirs.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
+            f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
+            "--tokenizer`), or name it with --tokenizer if you want these rows all the same"
+        )
+
     def ids(self, row: Row) -> list[int]:
         """Return the token ids of a row's prompt."""
         return self.prompts.ids(self.tokenizer, row)
@@ -156,7 +171,8 @@ def open_inputs(config: EvalConfig) -> Inputs:
             "not known here; give its folder or Hub id with --tokenizer"
         )
         raise UsageError(msg)
-    config.prompts.refuse(tokenizer)
+    if config.options.get("api") != "chat":  # else the server renders
+        config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
 
 

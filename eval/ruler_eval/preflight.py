@@ -1,21 +1,22 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from itertools import islice
 from typing import Any, Literal
 
-from ruler_data.errors import UsageError
-from ruler_data.names import counted, quote
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.row import Row
-from ruler_eval.engines import Request, prepare
+from ruler_data.views import html_table
+from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import NotInstalled
-from ruler_eval.estimate import BATCH, GPUS, USABLE, Estimate, estimate, shape_of
+from ruler_eval.estimate import Cost, cache_bytes, tokens_by_length
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Inputs, open_inputs
+from ruler_eval.inputs import PROBES, Inputs, open_inputs
 from ruler_eval.models import text_part
+from ruler_eval.spending import Prices
 
 #: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
 #: and tokens that it is to return.
@@ -41,9 +42,7 @@ class Diagnosis:
 
     findings: list[Finding]
     rows: int  # examined
-    cost: Estimate | None  # None for an architecture that is not supported
-    gpu: str | None = None
-    price: float | None = None  # of one hour of a GPU
+    cost: Cost
 
     @property
     def errors(self) -> int:
@@ -62,113 +61,69 @@ class Diagnosis:
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        hours = self.cost.gpu_hours if self.cost else None
         return {
             "rows": self.rows,
             "errors": self.errors,
             "findings": [asdict(finding) for finding in self.findings],
-            "estimate": asdict(self.cost) if self.cost else None,
-            "price": [self.price * each for each in hours] if self.price and hours else None,
+            "cost": self.cost.to_record(),
         }
 
     def __str__(self) -> str:
         counts = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
         last = f"{counted(self.rows, 'row')} examined: {counts}"
-        return "\n".join([*map(str, self.findings), *self._costs(), last])
+        return "\n".join([*map(str, self.findings), *self.cost.lines, last])
 
-    def _costs(self) -> Iterator[str]:
-        if (cost := self.cost) is None:
-            return
-        yield (
-            f"prompts: {cost.prompt_tokens:,} tokens, {cost.prefill_flops:.2e} operations; "
-            f"answers: {cost.answer_tokens:,} tokens at most"
-        )
-        yield (
-            f"model: {cost.parameters / 1e9:.2f} B parameters, weights "
-            f"{cost.weight_bytes / 1e9:.1f} GB; keys and values of the longest row: "
-            f"{cost.kv_bytes_longest / 1e9:.2f} GB"
-        )
-        if cost.gpu_hours is None:
-            return
-        all_hours = cost.gpu_hours, cost.prefill_hours, cost.decoding_hours, cost.loading_hours
-        total, prefill, decoding, loading = (
-            " to ".join(dict.fromkeys(duration(3600 * each) for each in hours or ()))
-            for hours in all_hours
-        )
-        low, high = (each * (self.price or 0) for each in cost.gpu_hours)
-        bill = f", {low:.2f} to {high:.2f}" if self.price else ""
-        parts = f"prefill {prefill}, decoding {decoding}, loading one copy {loading}"
-        yield f"GPU time on {self.gpu}: {total}{bill}: {parts}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people read it.
-
-    >>> duration(42), duration(200), duration(9000)
-    ('42 s', '3 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    def _repr_html_(self) -> str:
+        findings = [[each.level, each.about, each.message] for each in self.findings]
+        table = html_table(["level", "about", "finding"], findings) if findings else ""
+        counts = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
+        return table + "".join(f"<p>{escape(line)}</p>" for line in (*self.cost.lines, counts))
 
 
 def diagnose(
-    config: EvalConfig,
-    sample: int | None,
-    gpu: str | None,
-    price: float | None,
-    progress: Callable[[str, int], None],
+    config: EvalConfig, sample: int | None, progress: Callable[[str, int], None]
 ) -> Diagnosis:
     """Return what was found, and the cost of the run; `doctor` has the parameters.
 
     `sample` is None to examine every row; `progress` is called with each config that is examined,
     and the number of its rows.
     """
-    if gpu is not None and gpu not in GPUS:
-        option = f"--gpu {quote(gpu)}"
-        raise UsageError(option, f"not known; known: {', '.join(GPUS)}")
-    if price is not None and (gpu is None or not price > 0):
-        option = f"--price {price}"
-        raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.options})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
-    # Only now are the engine's options known to be right.
-    cost = None if config.no_context else _estimate(inputs, gpu)
-    if cost is None and (inputs.model.config or gpu):
-        kind = quote(str(text_part(inputs.model.config).get("model_type")))
-        why = f"not supported for {kind}, or not as quantized here"
-        why = why if inputs.model.config else "the model's config.json is not here"
-        why = "the lengths of the rows include the context" if config.no_context else why
-        findings.append(Finding("note", "estimate", f"none: {why}"))
-    if cost is not None and cost.fits is False:
-        message = (
-            f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
-            f"{cost.kv_bytes_longest / 1e9:.1f} GB, do not fit on {config.tensor_parallel} {gpu}; "
-            "use more with --tensor-parallel"
-        )
-        findings.append(Finding("error", "memory", message))
     rows, examined = _examine_rows(inputs, sample, progress)
-    return Diagnosis([*findings, *rows], examined, cost, gpu, price)
+    return Diagnosis([*findings, *rows], examined, _cost(inputs))
+
+
+def _cost(inputs: Inputs) -> Cost:
+    """Return what the run costs: by the rows' own lengths, or by counting a few of each config."""
+    config, prompts, data = inputs.config, inputs.prompts, inputs.data
+    rows: list[tuple[int, int, int]] = []
+    for name in data.rows:
+        length, sizes = parse_config(name)[1], data.sizes(name)
+        share = 1.0
+        if prompts.no_context or not inputs.counts_alike:
+            probed = [*islice(data.read(name), PROBES)]
+            counts = sum(len(inputs.ids(row)) for row in probed)
+            share = counts / sum(row.length - row.max_new_tokens for row in probed)
+        rows += [(length, round(share * (n - budget)) + budget, budget) for n, budget in sizes]
+    tokens = tokens_by_length(rows, prompts.extra_tokens, config.samples)
+    longest = max(length for _, length, _ in rows) + prompts.extra_tokens
+    model = inputs.model
+    cache = cache_bytes(text_part(model.config), longest)
+    return Cost(tokens, Prices.read(vars(config)), model.weight_bytes, cache)
 
 
 def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the tokenizer and the template for this data and protocol."""
-    tokenizer, data = inputs.tokenizer, inputs.data.manifest.tokenizer
-    if not inputs.counts_alike:
-        config, info = next(iter(inputs.data.rows)), tokenizer.info
-        row = next(inputs.data.read(config))
-        length = len(inputs.ids(row)) + row.max_new_tokens
-        yield Finding(
-            "error" if inputs.config.tokenizer is None else "warning",
-            "tokenizer",
-            f"{info.name} ({info.fingerprint[:16]}) is not that of the data, {data.name} "
-            f"({data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
-            f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
-            "--tokenizer`), or name it with --tokenizer if you want these rows all the same",
+    tokenizer = inputs.tokenizer
+    if difference := inputs.tokenizer_difference():
+        level: Literal["error", "warning"] = (
+            "error" if inputs.config.tokenizer is None else "warning"
         )
+        yield Finding(level, "tokenizer", difference)
     has_switch = inputs.prompts.protocol.variables is not None and tokenizer.has_template
     if has_switch and not tokenizer.opens_turn:
         message = "it has no generation prompt: the model would continue as the user"
@@ -186,6 +141,8 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
     except NotInstalled as error:
         yield Finding("note", "options", f"not checked: {error}")
         return
+    if inputs.config.generate is not None:
+        yield _examine_function(inputs, engine)
     if engine.open is None:
         return
     engine = engine.open()  # reports what the server refuses
@@ -211,21 +168,20 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         yield Finding("warning" if more else "note", "server", read + by)
 
 
-def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
-    config, options = inputs.config, inputs.config.options
-    shape = shape_of(text_part(inputs.model.config), inputs.model.weight_bytes, options)
-    if shape is None:
-        return None
-    extra = inputs.prompts.extra_tokens
-    rows = [
-        (length + extra, max_new_tokens + extra)
-        for name in inputs.data.rows
-        for length, max_new_tokens in inputs.data.sizes(name)
-    ]
-    batch = {"transformers": 1, "python": options.get("batch", 1)}.get(config.engine, BATCH)
-    usable = options.get("gpu_memory_utilization", USABLE)
-    machine = GPUS[gpu] if gpu else None
-    return estimate(shape, rows, machine, config.tensor_parallel, config.samples, batch, usable)
+def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
+    """Return what a function of the user makes of the first row of the shortest config."""
+    config = min(inputs.data.rows, key=lambda name: parse_config(name)[1])
+    row = next(inputs.data.read(config))
+    request = Request(config, row, inputs.ids(row), inputs.room(row))
+    (answer,) = engine.generate(iter([request]))
+    name = f"{config}/{row.index}"
+    if answer.error is not None:
+        return Finding("error", name, f"the function gives no answer: {answer.error}")
+    tokens = (
+        "tokens not counted" if answer.answer_tokens is None else f"{answer.answer_tokens} tokens"
+    )
+    text = f"the function answers {quote(answer.text or '', 80)} ({tokens}, {answer.seconds} s)"
+    return Finding("note", name, text)
 
 
 def _examine_rows(
@@ -249,7 +205,7 @@ def _examine_rows(
         more = f" and {len(configs) - 3} other configs" if len(configs) > 3 else ""
         where = f"{counted(rows[fault].total(), 'row')} of {', '.join(configs[:3])}{more}"
         text = f"{message} ({where}, {examined} examined)"
-        findings.append(Finding("warning" if fault == "room" else "error", name, text))
+        findings.append(Finding("error", name, text))
     return findings, examined
 
 
@@ -267,13 +223,3 @@ def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
     if missing and not inputs.prompts.no_context:
         message = f"gold answer {missing[0]!r} is not in the prompt as sent; verify the data"
         yield "gold", 0, message
-    lines = (f"\n{number}. {output}" for number, output in enumerate(row.outputs, 1))
-    tokens = tokenizer.count(["".join(lines)])[0]
-    if tokens > room and len(row.outputs) > 1:
-        message = (
-            f"gold answers as a numbered list take up to {tokens} tokens, the protocol gives "
-            f"{room}: a model that numbers its answers is cut off; --extra-tokens "
-            f"{tokens - room + 8} avoids this, but the results are not comparable with the default "
-            "budget"
-        )
-        yield "room", tokens - room, message

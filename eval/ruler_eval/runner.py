@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted, parse_config
 from ruler_data.reasoning import opens, split
@@ -98,15 +98,14 @@ class RunJob(Inputs):
 def open_job(config: EvalConfig) -> RunJob:
     """Return a run whose prompts all fit; nothing heavy is loaded."""
     inputs = open_inputs(config)
+    if difference := inputs.tokenizer_difference():
+        if config.tokenizer is None:
+            raise UsageError("tokenizer", difference)  # noqa: EM101
+        warn(f"tokenizer: {difference}")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
     inputs.refuse_over_window(longest, engine.window)
-    if not (engine.renders_prompts or inputs.counts_alike):
-        warn(
-            f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
-            f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
-        )
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 

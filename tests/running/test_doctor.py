@@ -1,7 +1,6 @@
 """`ruler-eval doctor`: each fault that would spoil a run is found without loading anything."""
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import ruler_builders
+import ruler_eval
 from ruler_data import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import Manifest
+from ruler_data.names import config_file
 from ruler_data.parquet import read_rows, to_table
 from ruler_data.tokenizers import PromptTokenizer
+from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
 from tests.running.server import FakeServer
@@ -39,13 +41,7 @@ def test_every_row_of_data_in_the_models_tokenizer_is_as_long_as_its_length_says
     frozen: Path, tiny: Path
 ) -> None:
     found = examine(frozen, tiny, "--all")
-    assert found["rows"] == 40 and errors(found) == []
-    (room,) = found["findings"]
-    assert room["about"].startswith("vt_2048/")
-    assert "numbered list take up to" in room["message"]
-    assert "the protocol gives 30" in room["message"]
-    enough = examine(frozen, tiny, "--extra-tokens", 40)
-    assert enough["findings"] == []
+    assert found["rows"] == 40 and found["findings"] == []
 
 
 def with_template(folder: Path, template: str | None, **changes: object) -> Path:
@@ -105,11 +101,15 @@ def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(
     frozen: Path, tmp_path: Path
 ) -> None:
     model = with_template(tmp_path / "other", tiny.QWEN3)
-    found = examine(frozen, model, "--sample", 2, "--extra-tokens", 40)
+    found = examine(frozen, model, "--sample", 2)
     (message,) = errors(found)
     assert message.startswith("tokenizer: other (") and "not that of the data, tiny" in message
     assert "vt_2048/0 has" in message and "the data says 20" in message
     assert len(found["findings"]) == 1
+    run = ("run", "--data", frozen, "--model", model, "--engine", "oracle", "--rows", 1, "--out")
+    assert message in refusal(evaluate(*run, tmp_path / "run"))
+    done = succeeded(evaluate(*run, tmp_path / "run", "--tokenizer", model))
+    assert f"warning: {message}" in done.stderr
     command = examine(frozen, model, "--sample", 2, "--tokenizer", model)
     assert not errors(command) and command["findings"][0]["about"] == "tokenizer"
 
@@ -153,47 +153,55 @@ def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
     assert "1 row of vt_2048, 40 examined" in error
 
 
-def test_without_the_models_files_there_is_no_estimate_and_the_reason_is_said(frozen: Path) -> None:
-    found = examine(frozen, Path("m"), "--gpu", "h100")
-    output = [one["message"] for one in found["findings"] if one["about"] == "estimate"]
-    assert output == ["none: the model's config.json is not here"] and found["estimate"] is None
-
-
-def test_the_cost_is_a_range_in_minutes_and_in_money(frozen: Path, tiny: Path) -> None:
-    cost = examine(frozen, tiny, "--gpu", "h100", "--price", 2.5)
-    low, high = cost["estimate"]["gpu_hours"]
-    assert 0 < low < high < 0.1 and cost["price"] == pytest.approx([2.5 * low, 2.5 * high])
-    parts = [cost["estimate"][f"{part}_hours"] for part in ("prefill", "decoding", "loading")]
-    assert [sum(part) for part in zip(*parts, strict=True)] == pytest.approx([low, high])
-    done = evaluate("doctor", "--data", frozen, "--model", tiny, "--gpu", "h100", "--price", 2.5)
-    assert re.search(r"GPU time on h100: 2\d s to 3 min, 0.01 to 0.1\d: prefill 1 s", done.stdout)
+def test_the_cost_is_what_the_rows_say_in_tokens_money_and_bytes(
+    frozen: Path, tiny: Path, tmp_path: Path
+) -> None:
+    prices = ("--price-in", 2, "--price-out", 8)
+    cost = examine(frozen, tiny, *prices)["cost"]
+    rows = [
+        row for task in ("vt", "fwe") for row in read_rows(frozen / config_file(f"{task}_2048"))
+    ]
+    read = sum(row.length - row.max_new_tokens for row in rows)
+    written = sum(row.max_new_tokens for row in rows)
+    assert cost["lengths"] == {"2048": {"prompt_tokens": read, "answer_tokens": written}}
+    assert cost["money"] == pytest.approx((2 * read + 8 * written) / 1e6)
+    assert cost["cache_bytes"] > 0 and cost["weight_bytes"] is None
+    done = evaluate("doctor", "--data", frozen, "--model", tiny, *prices)
+    assert f"2K: reads {read:,} tokens, writes at most {written:,} tokens, costs at" in done.stdout
     assert "options: not checked: engine vllm is not installed" in done.stdout
-    twice = ("--samples", 2, "--temperature", 1)
-    tokens = examine(frozen, tiny, *twice)["estimate"]["answer_tokens"]
-    assert tokens == 2 * cost["estimate"]["answer_tokens"]
-    for more, output in (
-        (("--price", 1), "needs --gpu"),
-        (("--gpu", "h1000"), "'h1000': not known; known: a10"),
-        (("--engine", "oracle", "--option", "sekonds=1"), "did you mean seconds?"),
-    ):
-        assert output in refusal(evaluate("doctor", "--data", frozen, "--model", tiny, *more))
+    twice = examine(frozen, tiny, "--samples", 2, "--temperature", 1)["cost"]
+    assert twice["answer_tokens"] == 2 * written
+    less = examine(frozen, tiny, "--no-context")["cost"]
+    assert less["prompt_tokens"] < read / 10
+    model = tiny_model(tmp_path)
+    assert examine(frozen, model)["cost"]["weight_bytes"] == 65_248_815_744
+    wrong = ("--engine", "oracle", "--option", "sekonds=1")
+    error = refusal(evaluate("doctor", "--data", frozen, "--model", tiny, *wrong))
+    assert "did you mean seconds?" in error
 
 
-def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_path: Path) -> None:
-    model = tiny.make_model(tmp_path / "tiny")
-    computed = examine(frozen, model)["estimate"]["weight_bytes"]
-    assert computed == 2 * examine(frozen, model)["estimate"]["parameters"]
-    index = model / "model.safetensors.index.json"
-    index.write_text(json.dumps({"metadata": {"total_size": 65_248_815_744}}))
-    found = examine(frozen, model, "--gpu", "a100")
-    assert found["estimate"]["weight_bytes"] == 65_248_815_744 and not errors(found)
-    assert "do not fit on 1 rtx4090" in errors(examine(frozen, model, "--gpu", "rtx4090"))[0]
-    index.write_text("[]")
-    (model / "model.safetensors").write_bytes(b"x" * 1000)
-    (model / "pytorch_model.bin").write_bytes(b"x" * 1000)  # the same again
-    assert examine(frozen, model)["estimate"]["weight_bytes"] == 1000
-    bare = examine(frozen, model, "--no-context")
-    assert bare["estimate"] is None and "include the context" in bare["findings"][0]["message"]
+def tiny_model(folder: Path) -> Path:
+    """Return a model whose index says how large its weights are."""
+    model = tiny.make_model(folder / "tiny")
+    index = {"metadata": {"total_size": 65_248_815_744}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    return model
+
+
+def test_a_function_is_called_with_one_short_row(frozen: Path) -> None:
+    def works(requests: list[ruler_eval.Request]) -> str:
+        return f"{len(requests)} request"
+
+    def fails(_requests: list[ruler_eval.Request]) -> str:
+        raise MemoryError
+
+    diagnosis = ruler_eval.doctor(frozen, generate=works)
+    (note,) = [each for each in diagnosis.findings if each.about.startswith(("vt", "fwe"))]
+    assert "<table" in diagnosis._repr_html_() and note.level == "note"
+    assert "the function answers '1 request' (tokens not" in note.message
+    findings = ruler_eval.doctor(frozen, generate=fails).findings
+    (error,) = [each for each in findings if each.level == "error"]
+    assert "the function gives no answer: MemoryError" in error.message
 
 
 def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:
