@@ -197,12 +197,14 @@ class FindResult:
         tokenizer: of the model; None if it is not available and an index lists the model's id.
         release: that holds the rows; None if there is none.
         build: command that builds rows for it.
+        note: what is known of the tokenizer of a model that an API serves.
     """
 
     model: str
     tokenizer: TokenizerInfo | None
     release: Sibling | None
     build: str
+    note: str = ""
 
     @property
     def load(self) -> str:
@@ -222,8 +224,46 @@ class FindResult:
         is_name = self.model in REGISTRY or self.model in ALIASES
         model = "MODEL" if is_name else shlex.quote(self.model)
         rows = f"--data {one.repo} --revision {one.tag}"
-        protocol = " --protocol thinking" if one.reserve else ""
+        protocol = " --protocol thinking" if one.reserve else " --protocol chat" * bool(self.note)
+        if self.note:
+            protocol += f" --option api=chat --tokenizer {one.tokenizer} --base-url ADDRESS"
         return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{one.tokenizer}"
+
+
+#: Whose rows a model without a public tokenizer takes.
+API_ROWS = "gpt-4o"
+#: Tokenizers of models that are served by an API alone, by their names: of the registry, or none,
+#: and what is known of them.
+_API_MODELS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"(openai/)?(gpt-(4o|4\.[1-9]|[5-9])|chatgpt-4o|o[1-9](-|$))",
+        "gpt-4o",
+        "OpenAI's o200k_base, which tiktoken names for GPT-4o, GPT-4.1, o1 to o4 and GPT-5; for a "
+        "newer model the API's own count of each prompt says whether it still holds",
+    ),
+    (
+        r"(anthropic/)?claude-",
+        "",
+        "Anthropic publishes no tokenizer of Claude 3 and later: run the rows of another one, and "
+        "read the lengths in the API's count of prompt tokens (docs/howto/api-model.md)",
+    ),
+    (
+        r"(google/)?gemini-",
+        "",
+        "Google publishes no tokenizer of Gemini: run the rows of another one, and read the "
+        "lengths in the API's count of prompt tokens (docs/howto/api-model.md)",
+    ),
+)
+
+
+def _of_api(model: str) -> tuple[str, str] | None:
+    """Return the tokenizer of an API's model and what is known of it; None for other names.
+
+    >>> _of_api("gpt-5.5")[0], _of_api("claude-opus-5")[0], _of_api("gpt-oss-20b")
+    ('gpt-4o', '', None)
+    """
+    names = ((name, note) for form, name, note in _API_MODELS if re.match(form, model))
+    return next(names, None)
 
 
 def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> FindResult:
@@ -245,15 +285,17 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
 
     model = str(model)
     index = releases_of(repo) if repo else Index()
-    build = f"ruler-data build --tokenizer {shlex.quote(known_name(model) or model)}"
+    served, note = _of_api(model) or (model, "")
+    served = served or API_ROWS
+    build = f"ruler-data build --tokenizer {shlex.quote(known_name(served) or served)}"
     build += f" --reserve {reserve}" if reserve else ""
     try:
-        tokenizer = load_tokenizer_of(model)
+        tokenizer = load_tokenizer_of(served)
         info = replace(tokenizer.info, template_reserve=template_reserve(tokenizer))
     except UsageError:
-        if (release := index.of_model(model, reserve)) is None:
+        if (release := index.of_model(model, reserve)) is None and not note:
             raise
-        return FindResult(model, None, release, build)
+        return FindResult(model, None, release, build, note)
     release = index.of_tokenizer(info, reserve)
     if release is None and (release := index.of_model(model, reserve)):
         from ruler_data.terminal import warn
@@ -262,4 +304,4 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
             "template that is not the model's; `ruler-eval doctor` says by how much they differ"
         )
-    return FindResult(model, info, release, build)
+    return FindResult(model, info, release, build, note)

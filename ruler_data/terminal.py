@@ -38,7 +38,7 @@ from ruler_data.untrusted.child import TRUST
 from ruler_data.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 T = TypeVar("T")
 
@@ -371,11 +371,11 @@ def progress_bars() -> "Progress":
                 parts = (task.fields["items"], share, task.fields["speed"], left)
                 err.print(f"{task.description}: {', '.join(filter(None, parts))}")
 
-    texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "left")
-    name, items, speed, left = map(bar.TextColumn, texts)
+    texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
+    name, items, speed, elapsed, left = map(bar.TextColumn, (*texts, "left"))
     return Bars(
         *(name, bar.BarColumn(), bar.TaskProgressColumn(), items, speed),
-        *(bar.TimeElapsedColumn(), left, bar.TimeRemainingColumn()),
+        *(bar.TimeElapsedColumn(), elapsed, bar.TimeRemainingColumn(), left),
         console=err,
         disable=not is_terminal(),
         transient=True,
@@ -383,10 +383,41 @@ def progress_bars() -> "Progress":
     )
 
 
+class Advance:
+    """Advances a bar by rows of a config; `skip` takes out rows that an earlier run finished."""
+
+    def __init__(self, bars: "Progress", task: "TaskID") -> None:
+        self._bars, self._task = bars, task
+        self._done, self._started = 0, time.monotonic()
+
+    def __call__(self, config: str, rows: int) -> None:
+        """Advance the bar; a signal that came meanwhile stops the work."""
+        raise_if_interrupted()
+        self._done += rows
+        speed = per_second(self._done / (time.monotonic() - self._started))
+        step, items = rows * parse_config(config)[1], f"{self._done} rows"
+        self._bars.update(self._task, advance=step, description=config, items=items, speed=speed)
+        if self._bars.finished:
+            self._bars.stop()
+
+    def skip(self, config: str, rows: int) -> None:
+        """Leave rows out of all figures."""
+        total = next(task.total for task in self._bars.tasks if task.id == self._task)
+        if total is not None:
+            self._bars.update(self._task, total=total - rows * parse_config(config)[1])
+
+
+def per_second(rows: float) -> str:
+    """Return a speed with two digits at least.
+
+    >>> per_second(893.4), per_second(2.14), per_second(0.0123)
+    ('893 rows/s', '2.1 rows/s', '0.012 rows/s')
+    """
+    return f"{rows:,.0f} rows/s" if rows >= 10 else f"{rows:.2g} rows/s"
+
+
 @contextmanager
-def progress(
-    tokens: int | None, first: str = "reading sources"
-) -> Iterator[Callable[[str, int], None]]:
+def progress(tokens: int | None, first: str = "reading sources") -> Iterator[Advance]:
     """Yield a function that advances a progress bar by rows of a config.
 
     The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096. It
@@ -396,21 +427,8 @@ def progress(
         tokens: of all rows; None if unknown, so that the bar only shows activity.
         first: what is done before the first row.
     """
-    done, started = 0, time.monotonic()
     with progress_bars() as bars:
-        task = bars.add_task(first, total=tokens, items="0 rows", speed="")
-
-        def advance(config: str, rows: int) -> None:
-            nonlocal done
-            raise_if_interrupted()
-            done += rows
-            speed = f"{done / (time.monotonic() - started):.1f} rows/s"
-            step = rows * parse_config(config)[1]
-            bars.update(task, advance=step, description=config, items=f"{done} rows", speed=speed)
-            if bars.finished:
-                bars.stop()
-
-        yield advance
+        yield Advance(bars, bars.add_task(first, total=tokens, items="0 rows", speed=""))
 
 
 #: Bytes of a download from which a bar is shown.

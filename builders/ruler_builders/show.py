@@ -185,6 +185,7 @@ class FoundRows:
             "load": result.load,
             "run": result.run,
             "build": result.build,
+            "note": result.note,
         }
 
     @property
@@ -196,6 +197,7 @@ class FoundRows:
         result, release = self.result, self.result.release
         known = self._fingerprint or "not available; the index lists the model"
         head = f"tokenizer of {result.model}: {known}"
+        head = f"{result.model}: {result.note}" if result.note else head
         if release:
             reserve = f", {release.reserve:,} tokens kept free" if release.reserve else ""
             where = f"{release.repo} {release.tag}, commit {release.commit}{reserve}"

@@ -98,7 +98,7 @@ class Run:
         """How much of it is answered, in words."""
         what, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
         missing = "" if self.complete else f", {len(self.failed):,} failed, {self.left:,} left"
-        running = "" if speed is None else f"; running, {speed:.2f} {what} per second"
+        running = "" if speed is None else f"; running, {speed:.2g} {what} per second"
         answered = f"{self.answered:,} of {self.rows:,} {what} answered"
         return f"{self.folder}: {answered}{missing}{running}"
 

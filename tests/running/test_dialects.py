@@ -4,6 +4,8 @@ The words of each refusal are those of the API, which no test can reach: a fake 
 """
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ import pytest
 import ruler_eval
 from ruler_data.tokenizers import PromptTokenizer
 from tests.commands import succeeded
+from tests.conftest import ROOT
 from tests.running.conftest import Ask
 from tests.running.processes import evaluate, lines, refusal
 from tests.running.server import Body, FakeServer, Reply, well
@@ -56,7 +59,8 @@ def gpt5(body: Body) -> Reply:
             "Use 'max_completion_tokens' instead."
         )
         return told(400, message, param="max_tokens", code="unsupported_parameter")
-    if reply := openai({name: 1 for name in body if name != "max_completion_tokens"}):
+    own = {"max_completion_tokens", "reasoning_effort"}
+    if reply := openai({name: 1 for name in body if name not in own}):
         return reply
     for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty"):
         if name in body:
@@ -320,3 +324,37 @@ def test_who_served_and_what_it_cost_is_recorded_and_headers_are_not(
     assert validity
     assert validity.providers == {"A": 9, "B": 3}
     assert "providers: 'A' 9, 'B' 3" in validity.line
+
+
+PAGE = ROOT / "docs" / "howto" / "api-model.md"
+#: By the address on the page, the API that answers it there.
+PAGE_APIS = {"openai.com": gpt5, "anthropic.com": anthropic, "googleapis.com": gemini}
+
+
+def test_the_page_on_apis_is_true_word_by_word(
+    frozen: Path, tmp_path: Path, server: FakeServer, tokenizer: PromptTokenizer, tiny: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    server.reads = reads_chat(tokenizer)
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+    commands = shlex.split("".join(blocks).replace("\\\n", " ").replace("\n", " ; "))
+    commands = " ".join(map(shlex.quote, commands)).split("';'")
+    assert sum("run " in command for command in commands) == 4
+    for command in commands:
+        words = shlex.split(command)
+        if words[:1] != ["ruler-eval"]:
+            continue  # the rows are those of the tests
+        address = next((word for word in words if word.startswith("https://")), "")
+        api = next((rule for name, rule in PAGE_APIS.items() if name in address), None)
+        server.rule = api or (lambda body: None)
+        changed = {address: server.url, "dist/gpt-4o": str(frozen), "gpt-4o": str(tiny)}
+        words = [changed.get(word, word).replace("runs/", f"{tmp_path}/runs/") for word in words]
+        few = ("--configs", "vt_2048", "--rows", 2) if words[1] in ("run", "doctor") else ()
+        room = ("--extra-tokens", 500) if "thinking" in words else ()
+        partial = ("--partial",) if words[1] == "score" else ()
+        succeeded(evaluate(*words[1:], *few, *room, *partial))
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        "gpt", "claude", "gemini", "openrouter",
+    }  # fmt: skip
+    assert recorded(tmp_path / "runs" / "gpt")["engine_info"]["limit"] == "max_completion_tokens"
