@@ -104,8 +104,9 @@ def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
     51200
     """
     layers, heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
-    known = type(layers) is type(heads) is int and heads > 0
-    if not known or is_recurrent(config) or "kv_lora_rank" in config:
+    if not (isinstance(layers, int) and isinstance(heads, int) and heads > 0):
+        return None
+    if is_recurrent(config) or "kv_lora_rank" in config:
         return None
     size = config.get("head_dim") or int(config.get("hidden_size") or 0) // heads
     width = 2 * BF16 * int(size) * int(config.get("num_key_value_heads") or heads)
