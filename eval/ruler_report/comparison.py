@@ -672,6 +672,8 @@ def caveats(run: RunInfo) -> Iterator[str]:
     extra = run.sampling.get("extra_tokens", usual)
     if extra != usual:
         yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
+    if run.refused:
+        yield f"the server refused {', '.join(run.refused)}; its own values applied"
     if temperature := run.sampling.get("temperature"):
         yield f"answers sampled at temperature {temperature}; the default is greedy"
 
