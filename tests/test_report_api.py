@@ -94,7 +94,7 @@ def test_a_length_without_any_answer_takes_part_in_bounds_alone() -> None:
     assert str(summary.mean).startswith("[") and "own" not in summary.effective
     assert "lengths" not in {picture.name for picture in made.pictures}, "one length has a score"
     pair = ruler_report.compare(results_of({"vt_4096": [1.0] * 4, "vt_8192": [1.0] * 4}), run)
-    assert str(pair.overall).startswith("[-") and pair.differences["vt", 8192].points == "+0.0"
+    assert str(pair.overall).startswith("[-") and pair.differences["vt", 8192].points == "0.0"
 
 
 def test_a_baseline_that_has_a_name_in_the_report_stands_there_once() -> None:

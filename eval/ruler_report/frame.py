@@ -22,6 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ruler_report.format import format_signed
+
 Floats = npt.NDArray[np.float64]
 Draws = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -304,7 +306,7 @@ class Gap:
     @property
     def points(self) -> str:
         """The difference, signed; empty where only its bounds are known."""
-        return "" if self.value is None else f"{self.value:+.1f}"
+        return "" if self.value is None else format_signed(self.value)
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
