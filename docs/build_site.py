@@ -17,6 +17,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The picture of the home page.
+PICTURE = ROOT / "results" / "report" / "figures" / "lengths.png"
 LINK = re.compile(r"(\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
 
 
@@ -28,6 +30,8 @@ def staged(page: Path, repository: str) -> str:
         if target.is_relative_to(ROOT / "docs") or not target.exists():
             return link[0]
         kind = "tree" if target.is_dir() else "blob"
+        if target.suffix == ".png":  # a copy of it is part of the site
+            return f"{link[1]}{target.name}"
         path = target.relative_to(ROOT).as_posix()
         return f"{link[1]}{repository}/{kind}/main/{path}{link[3] or ''}"
 
@@ -44,6 +48,7 @@ def main(build: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         text = staged(page, repository)
         (docs / page.relative_to(ROOT / "docs")).write_text(text, encoding="utf-8")
+    shutil.copy(PICTURE, docs)
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     config |= {"docs_dir": "docs", "site_dir": "site", "repo_url": repository, "site_url": site}
     (build / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
