@@ -267,6 +267,7 @@ class Scores:
         chat_template: that the rows contain (editions of upstream); empty for none.
         window: tokens that the model declares to reach, and those that it was trained on; None
             where not known.
+        date: day of the run's last start, in UTC; empty where not recorded.
         noise: variance of a row's score from one repetition of the run to the next
             (`ruler-eval repeat`), in [0, 1]; 0 where none was made.
         files: bytes and sha256 of each file that the answers were read from, by name.
@@ -287,6 +288,7 @@ class Scores:
     validity: Validity | None = None
     chat_template: str = ""
     window: tuple[int | None, int | None] = (None, None)
+    date: str = ""
     noise: Share = 0.0
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     claimed: str = ""

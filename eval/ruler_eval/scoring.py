@@ -18,6 +18,7 @@ answers, rows and version of the scorer, and was written on this machine (`ruler
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -198,7 +199,7 @@ def _score_run(folder: Path, info: RunInfo, rows: Callable[[], Dataset]) -> Scor
     if scores is None:
         answers = RunFolder(folder).answers(notes)
         scores = derive(info, answers, rows(), notes)
-        scores = replace(scores, files=hashes, window=_window(folder))
+        scores = replace(scores, files=hashes, window=_window(folder), date=_date(folder))
     decision = decision_of(folder, lambda *_: rows())
     said = [] if decision is None else [f"{decision['answer']}; {decision['guarantee']}"]
     notes = [*dict.fromkeys((*scores.notes, *said))]
@@ -552,6 +553,12 @@ def _window(folder: Path) -> tuple[int | None, int | None]:
         declared if isinstance(declared, int) else None,
         trained if isinstance(trained, int) else None,
     )
+
+
+def _date(folder: Path) -> str:
+    """Return the day of the last start; empty where none is recorded."""
+    days = [str(start.get("at", ""))[:10] for start in RunFolder(folder).starts()]
+    return max((day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)), default="")
 
 
 def _hashes(place: Path) -> dict[str, tuple[int, str]]:

@@ -159,7 +159,7 @@ def report(
     from ruler_eval.scores import Scores
     from ruler_report import write
     from ruler_report.pages.report import build
-    from ruler_report.runs import named_scores
+    from ruler_report.runs import command_of, folders_of, named_scores
 
     if not isinstance(runs, str | PathLike | Scores | Iterable):
         msg = f"runs {runs!r:.60}: give the folder of a run, or a list of them"
@@ -187,7 +187,14 @@ def report(
         force=force,
         claimed=claimed,
         procedure=procedure,
-    )
+        places=folders_of(runs, name),
+        data=data,
+        command=command_of("ruler-eval report", runs, {
+            "--baseline": baseline, "--against": against, "--rows": rows, "--tasks": tasks,
+            "--lengths": lengths, "--force": force, "--data": data, "--name": [*name],
+            "--attr": [*attr], "--claimed": claimed, "--procedure": procedure, "--out": out,
+        }),
+    )  # fmt: skip
     return write.report(content, derived, folder, form)
 
 

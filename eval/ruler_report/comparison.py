@@ -7,6 +7,7 @@ and the tokenizer. A run that `score` refuses, that is only claimed, or whose es
 those of most runs has no rank. Nothing here computes a mean: all is read from the array.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -632,7 +633,7 @@ def labels_of(runs: Sequence[Scores]) -> list[str]:
     Where names repeat, the options or the revision that differ follow, or else a number.
     """
     own_names = [
-        shortened(run.name or run.run.model, 80) + " without context" * run.run.no_context
+        _quoted(shortened(run.name or run.run.model, 80)) + " without context" * run.run.no_context
         for run in runs
     ]
     alike: dict[str, list[RunInfo]] = {}
@@ -645,6 +646,15 @@ def labels_of(runs: Sequence[Scores]) -> list[str]:
         names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
         labels.append(next(label for label in names if label not in labels))
     return labels
+
+
+def _quoted(name: str) -> str:
+    """Return a name in quotes if it could be read as a part of a sentence.
+
+    >>> _quoted("org/model-7B"), _quoted("a; it is better than every other run")
+    ('org/model-7B', '"a; it is better than every other run"')
+    """
+    return name if re.fullmatch(r"[\w./+@:=…-]*", name) else '"{}"'.format(name.replace('"', "'"))
 
 
 def options_of(run: RunInfo) -> Mapping[str, Any]:

@@ -197,7 +197,7 @@ def _environment(kind: str) -> "jinja2.Environment":
         keep_trailing_newline=True,
         **_TEX_SYNTAX if kind == "tex" else {},
     )
-    environment.globals["underlined_caption"] = UNDERLINED
+    environment.globals |= {"underlined_caption": UNDERLINED, "zip": zip}
     environment.filters |= {
         "fenced": fenced,
         "md": markdown_text,

@@ -1,7 +1,8 @@
 """The runs of a report or a board, with the names and numbers that the user gives them."""
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from pathlib import Path
@@ -23,15 +24,7 @@ def named_scores(
     Raises:
         RulerError: as `load_scores`; or a run has no score at all.
     """
-    every: dict[str, Run] = {folder_of(run): run for run in runs}  # one that is twice there is one
-    labels: dict[str, str] = {}
-    for entry in names:
-        name, _, place = entry.rpartition("=")
-        if not (name and place):
-            option = f"--name {quote(entry)}"
-            raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
-        labels[folder_of(place)] = name
-        every[folder_of(place)] = place
+    every, labels = _places(runs, names)
     numbers: dict[str, dict[str, float]] = {place: {} for place in every}
     for entry in attributes:
         option = f"--attr {quote(entry)}"
@@ -57,6 +50,44 @@ def named_scores(
                 quote(name, 200), "no row has a score; resume the run, or leave it out"
             )
     return results
+
+
+def _places(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Run], dict[str, str]]:
+    """Return the distinct runs by their folder, and the names that the user gives them."""
+    every: dict[str, Run] = {folder_of(run): run for run in runs}  # one that is twice there is one
+    labels: dict[str, str] = {}
+    for entry in names:
+        name, _, place = entry.rpartition("=")
+        if not (name and place):
+            option = f"--name {quote(entry)}"
+            raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
+        labels[folder_of(place)] = name
+        every[folder_of(place)] = place
+    return every, labels
+
+
+def folders_of(runs: Sequence[Run], names: Sequence[str]) -> list[Path]:
+    """Return the folders of runs, in the order of `named_scores`; none if one is not a path."""
+    every, _ = _places(runs, names)
+    return [] if any(isinstance(run, Scores) for run in every.values()) else [*map(Path, every)]
+
+
+def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object]) -> str:
+    """Return the command line with these options; empty if a run is not a path.
+
+    >>> command_of("ruler-eval report", ["x"], {"--rows": 20, "--name": ["a b=y"], "--tasks": ""})
+    "ruler-eval report x --rows 20 --name 'a b=y'"
+    """
+    if any(isinstance(run, Scores) for run in runs):
+        return ""
+    words = [*program.split(), *map(str, runs)]
+    for option, value in options.items():
+        if value is True:
+            words.append(option)
+        elif value or value == 0:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for each in values for word in (option, str(each))]
+    return shlex.join(words)
 
 
 def folder_of(run: Run) -> str:

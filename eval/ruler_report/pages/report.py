@@ -31,6 +31,7 @@ from ruler_report.cost import cost_table
 from ruler_report.depth import retrieval_by_depth
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS
+from ruler_report.flips import Flips, flips
 from ruler_report.format import format_length, visible
 from ruler_report.frame import Estimate, Point
 from ruler_report.pages import tables
@@ -52,6 +53,7 @@ class Section:
     text: str = ""
     folded: str = ""
     examples: Sequence[Example] = ()
+    flips: Flips | None = None
     pictures: Sequence[Picture] = ()
 
 
@@ -75,6 +77,8 @@ class Report(Printable):
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
         validity: a line for each run: what its scores rest on.
+        about: protocol, edition, data version, tokenizer and day of the runs, in one line.
+        command: that makes the report again; empty if a program made it.
         file: the page that was written.
     """
 
@@ -84,6 +88,8 @@ class Report(Printable):
     chapters: tuple[Chapter, ...]
     notes: tuple[str, ...] = ()
     validity: tuple[str, ...] = ()
+    about: str = ""
+    command: str = ""
     file: Path | None = None
 
     def display_parts(self) -> list[Table | str]:
@@ -142,13 +148,17 @@ def build(
     force: bool = False,
     claimed: bool = False,
     procedure: str | None = None,
+    places: Sequence[Path] = (),
+    data: str | None = None,
+    command: str = "",
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
     `option` is what scores are drawn against. `medium` is what pictures are for; without it there
     are none. `rows`, `tasks` and `lengths` narrow the frame; `claimed` runs are ranked only if the
-    user says so.
+    user says so. `places` are the folders of the runs, in which the texts of flipped rows are read.
     """
+    folders = {id(run): place for run, place in zip(results, places, strict=False)}
     if baseline:  # the same run may be there with a name
         same = (one for one in results if replace(one, name="", attributes={}) == baseline)
         baseline = next(same, baseline)
@@ -165,11 +175,17 @@ def build(
         comparisons = {runs[place].label: field.comparison(0, place)
                        for place in range(1, len(runs))}  # fmt: skip
     drawn_medium = medium if can_draw() else None
-    overview = _overview(ordered, ranks, base if baseline else None, option)
+    labels = field.labels
+    best = {name: {labels[run] for run in field.best(name)} for name in field.means.columns}
+    best = {name: some for name, some in best.items() if len(some) < len(field.ranks)}
+    overview = _overview(ordered, ranks, best, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
         sections = _compared(field, ordered, comparisons, retained=baseline is not None)
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
+        if len(runs) <= SPELLED + 1:
+            flipped = _flipped(runs, [folders.get(id(run.results)) for run in runs], data)
+            chapters.append(("Rows that flipped", "flipped", False, flipped))
     chapters.append(("Where scores are lost", "lost", False, _losses(ordered)))
     chapters += [
         (run.label, f"run{place}", True, _sections(run, procedure))
@@ -188,11 +204,32 @@ def build(
             *_notes(field, comparisons),
             *([NO_PICTURES] if medium and not drawn_medium else []),
         ),
-        validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
+        validity=tuple(
+            attributed([(run.label, run.results.validity_line) for run in ordered], len(runs))
+        ),
+        about=_about(field.runs),
+        command=command,
         chapters=tuple(
             Chapter(title, anchor, tuple(_drawn_sections(sections, drawn_medium)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
+    )
+
+
+def _about(runs: Sequence[Results]) -> str:
+    """Return protocol, edition, data version, tokenizer and day of runs, each value once."""
+    days = sorted({run.date for run in runs if run.date})
+    facts = {
+        "protocol": [run.run.protocol for run in runs],
+        "edition": [run.run.data.edition for run in runs],
+        "data version": [run.run.data.data_version for run in runs],
+        "tokenizer": [run.run.data.tokenizer for run in runs],
+        "run on": [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else [],
+    }
+    return "; ".join(
+        f"{name} {' and '.join(map(visible, dict.fromkeys(values)))}"
+        for name, values in facts.items()
+        if values
     )
 
 
@@ -257,14 +294,19 @@ def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Itera
         drawings = [drawing for drawing in section.drawings if drawing] if medium else []
         pictures = tuple(render(one, medium) for one in drawings if medium)
         tables = tuple(table for table in section.tables if table.rows)
-        if pictures or tables or section.examples or (section.text and section.tables):
+        is_there = pictures or tables or section.examples or section.flips
+        if is_there or (section.text and section.tables):
             yield replace(section, drawings=(), pictures=pictures, tables=tables)
 
 
 def _overview(
-    runs: Sequence[ScoredRun], ranks: Sequence[Ranks], baseline: ScoredRun | None, option: str
+    runs: Sequence[ScoredRun],
+    ranks: Sequence[Ranks],
+    best: tables.Best,
+    baseline: ScoredRun | None,
+    option: str,
 ) -> Iterator[Section]:
-    yield Section(tables=[tables.headline(runs, ranks)])
+    yield Section(tables=[tables.headline(runs, ranks, best), tables.task_means(runs, best)])
     labels = [run.label for run in runs]
     if option:
         yield Section(drawings=[against(runs, option, baseline)])
@@ -281,12 +323,7 @@ def _overview(
         labels, {task: [_known(run.summary.by_task).get(task) for run in runs] for task in names}
     )
     yield Section("Tasks by length", [by_length])
-    yield Section(
-        "Tasks",
-        [by_task],
-        [tables.task_means(runs, ranks), tables.tasks_at_longest(runs, ranks)],
-        folded="Numbers",
-    )
+    yield Section("Tasks", [by_task])
     costs = cost_table({run.label: run.results for run in runs})
     yield Section("How models answered, and at what cost", (), [costs], folded="Numbers")
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
@@ -317,6 +354,18 @@ def _compared(
         one = comparisons[name]
         table = one.table(f"comparison-{place}", (base, name))
         yield Section(tables=[table], folded=one.conclusion)
+
+
+def _flipped(
+    runs: Sequence[ScoredRun], places: Sequence[Path | None], data: str | None
+) -> Iterator[Section]:
+    """Yield the rows of each run that flipped against the first; of runs in folders alone."""
+    base, first = runs[0], places[0]
+    for run, place in zip(runs[1:], places[1:], strict=True):
+        if first and place:
+            pair = (base.results, run.results)
+            changed = flips((base.label, run.label), pair, (first, place), data)
+            yield Section(changed.title, flips=changed)
 
 
 def _differences(
@@ -350,7 +399,7 @@ def _losses(runs: Sequence[ScoredRun]) -> Iterator[Section]:
 
 
 def _sections(run: ScoredRun, procedure: str | None) -> Iterator[Section]:
-    yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
+    yield Section("Tasks", tables=[tables.by_task(run)])
     for folded, table in procedures.sections(run, procedure):
         yield Section(tables=[table], folded=folded)
     yield Section("What the suite varies", tables=[*tables.varied(run), *tables.claims(run)])

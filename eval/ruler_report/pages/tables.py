@@ -1,6 +1,6 @@
 """The tables of a report; every form of the report shows the same ones."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ from ruler_report.comparison import Ranks, format_ranks
 from ruler_report.effective_length import AVERAGES, OVERALL, OWN, RULER, ranks, weights
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
-from ruler_report.frame import Estimate
+from ruler_report.frame import Estimate, Name
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
 from ruler_report.results_file import ConfigResult, Param, Results
 from ruler_report.summary import CATEGORIES, ScoredRun, counted_tasks
-from ruler_report.table import Place, Table
+from ruler_report.table import Table
 
 FAILED = "Rows that lost points or named more than the gold answers,"
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
@@ -30,7 +30,14 @@ PUBLISHED: dict[tuple[str, str], str] = {
 }
 
 
-def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
+#: Labels of the runs that none is shown to be better than, by column; empty where all are.
+Best = Mapping[Name, Collection[str]]
+BOLD = "no run is shown to be better than those in bold"
+#: Runs that stand side by side; more stand below each other.
+SIDE_BY_SIDE = 6
+
+
+def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks], best: Best) -> Table:
     """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     ranked = any(ranks)
@@ -46,16 +53,24 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     caption += "; ranks, of runs with the same tasks and lengths, by their mean" * ranked
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
-    complete = _complete(grid, start)
     reaching = frozenset(
         (y, x)
-        for (y, x), mean in complete.items()
-        if x in bars
-        and (effective := runs[y - 1].summary.headline_length)
+        for y, (run, means) in enumerate(zip(runs, grid, strict=True), 1)
+        for x, mean in zip(bars, means, strict=False)
+        if mean
+        and mean.scored == mean.asked
+        and (effective := run.summary.headline_length)
         and (mean.value or 0.0) >= effective.threshold
     )
-    best = _best(complete, ranks, line=0)
-    return Table("headline", caption, head, tuple(rows), (), bars, *best, underlined=reaching)
+    names: list[Name] = [*((None, length) for length in lengths), (None, None)]
+    names += [(name, None) for name in AVERAGES[1:]]
+    bold = frozenset(
+        (y, x)
+        for y, run in enumerate(runs, 1)
+        for x, name in enumerate(names, start)
+        if run.label in best.get(name, ())
+    )
+    return Table("headline", caption, head, tuple(rows), (), bars, bold, BOLD, reaching)
 
 
 def _means(means: Mapping[Any, Estimate], keys: Iterable[Any]) -> list[Estimate | None]:
@@ -67,70 +82,37 @@ def _texts(means: Iterable[Estimate | None]) -> tuple[str, ...]:
     return tuple("" if mean is None else str(mean) for mean in means)
 
 
-def _complete(grid: Sequence[Sequence[Estimate | None]], start: int) -> dict[Place, Estimate]:
-    """Return the means of which every row has a score; the grid begins at a column."""
-    return {
-        (y, x): mean
-        for y, means in enumerate(grid, 1)
-        for x, mean in enumerate(means, start)
-        if mean and mean.scored == mean.asked
-    }
-
-
-def _best(
-    complete: Mapping[Place, Estimate], ranks: Sequence[Ranks], *, line: int
-) -> tuple[frozenset[Place], str]:
-    """Return where the best complete means of the ranked runs are, if any run is; and in words.
-
-    Runs are lines if `line` is 0, columns if it is 1.
-    """
-    groups: dict[int, dict[Place, float]] = {}
-    for place, mean in complete.items():
-        if len(ranks) > 1 and (ranks[place[line] - 1] or not any(ranks)):
-            groups.setdefault(place[1 - line], {})[place] = round(mean.value or 0.0, 1)
-    best = {
-        place
-        for scores in groups.values()
-        for place, score in scores.items()
-        if score == max(scores.values())
-    }
-    return frozenset(best), f"the best complete score{' of a ranked run' * any(ranks)}"
-
-
-def tasks_at_longest(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
-    """Return the scores of all tasks at the longest length that all runs share: models by tasks."""
-    length = max(set.intersection(*(set(run.summary.lengths) for run in runs)), default=0)
-    tasks = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
-    grid = []
-    for run in runs:
-        cells = {task: by[length] for task, by in run.summary.cells.items() if length in by}
-        grid.append(_means(cells, tasks) + _means(run.summary.overall, [length]))
-    rows = [(run.label, *_texts(means)) for run, means in zip(runs, grid, strict=True) if length]
-    caption = f"Score of each task at {format_length(length)}, in percent, with 95 % intervals"
-    head = ("model", *tasks, "mean")
-    best = _best(_complete(grid, 1), ranks, line=0)
-    return Table("tasks-longest", caption, head, tuple(rows), (), (), *best)
-
-
-def task_means(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
+def task_means(runs: Sequence[ScoredRun], best: Best) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
-    columns = [
+    columns: list[dict[Name, Estimate]] = [
         {
-            **run.summary.by_task,
-            **{f"mean: {name}": cell for name, cell in run.summary.by_category.items()},
-            **({"mean of all": run.summary.mean} if run.summary.mean else {}),
+            **{(task, None): cell for task, cell in run.summary.by_task.items()},
+            **{(name, None): cell for name, cell in run.summary.by_category.items()},
+            **({(None, None): run.summary.mean} if run.summary.mean else {}),
         }
         for run in runs
     ]
     names = list(dict.fromkeys(name for column in columns for name in column))
-    names.sort(key=lambda name: (name == "mean of all", name.startswith("mean")))
-    grid = [[column.get(name) for column in columns] for name in names]
-    rows = tuple((name, *_texts(means)) for name, means in zip(names, grid, strict=True))
+    names.sort(key=lambda name: (name[0] is None, name[0] in CATEGORIES))
+    heads = [
+        "mean" if name is None else f"mean: {name}" if name in CATEGORIES else name
+        for name, _ in names
+    ]
+    grid = [(head, *_texts(column.get(name) for column in columns))
+            for head, name in zip(heads, names, strict=True)]  # fmt: skip
+    bold = frozenset(
+        (y, x)
+        for y, name in enumerate(names, 1)
+        for x, run in enumerate(runs, 1)
+        if run.label in best.get(name, ())
+    )
+    head: tuple[str, ...] = ("task", *(run.label for run in runs))
+    marked = tuple(place for place, (name, _) in enumerate(names) if name in (None, *CATEGORIES))
+    if len(runs) > SIDE_BY_SIDE:
+        head, *grid = zip(*[("model", *head[1:]), *grid], strict=True)
+        marked, bold = (), frozenset((x, y) for y, x in bold)
     caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
-    marked = tuple(place for place, name in enumerate(names) if name.startswith("mean"))
-    head = ("task", *(run.label for run in runs))
-    best = _best(_complete(grid, 1), ranks, line=1)
-    return Table("scores", caption, head, rows, marked, (), *best)
+    return Table("scores", caption, head, tuple(grid), marked, (), bold, BOLD)
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
