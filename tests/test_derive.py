@@ -299,7 +299,7 @@ def test_a_run_that_is_given_twice_is_one_however_its_folder_is_written(
 def test_runs_have_the_names_that_the_user_gives(scored: Path, tmp_path: Path) -> None:
     done = evaluate("report", "--name", f"ratio=.5={scored}", "--no-pictures",
                     "--attr", f"train_length=8192={scored}", "--out", tmp_path / "out")  # fmt: skip
-    assert done.returncode == 0 and done.stdout.startswith("ratio=.5 has a mean of"), done.stderr
+    assert done.returncode == 0 and "\nratio=.5 has a mean of" in done.stdout, done.stderr
     kept = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     assert kept["attributes"] == {"train_length": 8192.0}
     for wrong in ("x", "x=a", "x=nan", "x=1=elsewhere"):

@@ -21,6 +21,7 @@ from tests.runs import refused
 from tests.test_report import save
 
 NAMES = ("alpha-7B", "beta-13b", "gamma-500M", "</script><script>alert(1)</script>")
+LABELS = [*(f"org/{name}" for name in NAMES[:3]), f'"org/{NAMES[3]}"']
 #: The second and the third run flip the same coins.
 RATES, COINS = (0.95, 0.6, 0.6, 0.2), (0, 1, 1, 3)
 
@@ -42,7 +43,7 @@ RUNS = [run_of(place) for place in range(4)]
 def test_runs_are_ranked_with_intervals_that_overlap_where_tests_cannot_tell() -> None:
     board = build(RUNS)
     ranks = {entry.model: entry.rank for entry in board.entries}
-    assert [*ranks] == [f"org/{name}" for name in NAMES]
+    assert [*ranks] == LABELS
     assert [*ranks.values()] == [(1, 1), (2, 3), (2, 3), (4, 4)]
     assert [entry.size for entry in board.entries] == [7.0, 13.0, 0.5, None]
 
@@ -67,9 +68,9 @@ def test_a_board_says_of_a_run_what_its_report_says() -> None:
         with_data(replace(whole, name="small"), suite="mini"),
     ]
     board = build(runs, 94.0)
-    for run in runs:
-        assert {f"{run.name}: {note}" for note in notes_of(run)} <= {*board.notes}
-    assert "one task: 1 of 13 tasks; means over tasks are not RULER averages" in board.notes
+    for run, label in zip(runs, ("short", '"one task"', "small"), strict=True):
+        assert {f"{label}: {note}" for note in notes_of(run)} <= {*board.notes}
+    assert '"one task": 1 of 13 tasks; means over tasks are not RULER averages' in board.notes
     assert board.suite == "mini, ruler"
     assert board.frame.startswith("frame: 1 task at 4K, 150 rows of each; not in it: ")
     without = replace(run_of(0, no_context=True), name="great")

@@ -175,7 +175,9 @@ def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: P
     again, first = ((folder / "report.csv").read_text() for folder in (tmp_path / "again", report))
     assert again.replace(" [claimed]", "") == first
     page = (tmp_path / "again" / "index.html").read_text(encoding="utf-8")
-    assert page.count("validity: claimed; only results.json was read") == 2
+    assert page.count("validity: claimed; only results.json was read") == 1, (
+        "equal lines stand once"
+    )
     assert "has the highest mean" not in page  # what is only claimed is not ranked
     done = evaluate("report", *results, "--out", tmp_path / "again", "--claimed", "--no-pictures")
     assert "org/one [claimed] has the highest mean" in done.stdout
@@ -268,7 +270,7 @@ def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_diff
     revisions = [of("m", revision) for revision in ("v1", "v2")]
     assert labels_of(revisions) == ["m (revision v1)", "m (revision v2)"]
     same = [of(name) for name in ("x", "x", "x (2)")]
-    assert labels_of(same) == ["x", "x (2)", "x (2) (2)"]
+    assert labels_of(same) == ["x", "x (2)", '"x (2)"']
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])

@@ -192,7 +192,7 @@ def report(
         command=command_of("ruler-eval report", runs, {
             "--baseline": baseline, "--against": against, "--rows": rows, "--tasks": tasks,
             "--lengths": lengths, "--force": force, "--data": data, "--name": [*name],
-            "--attr": [*attr], "--claimed": claimed, "--procedure": procedure, "--out": out,
+            "--attr": [*attr], "--claimed": claimed, "--procedure": procedure,
         }),
     )  # fmt: skip
     return write.report(content, derived, folder, form)
