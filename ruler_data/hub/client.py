@@ -205,7 +205,8 @@ class PatientClient(http.Client):
         response = within(2 * seconds("RULER_HUB_TIMEOUT"), send)
         path = request.url.path
         limit = next((DOWNLOADED[end] for end in DOWNLOADED if path.endswith(end)), None)
-        size = response.headers.get("X-Linked-Size") or response.headers.get("Content-Length", "")
+        headers = response.headers
+        size = headers.get("X-Linked-Size") or headers.get("Content-Length") or ""
         if limit is not None and size.isdecimal() and int(size) > limit:
             response.close()
             raise GaveUp(path, too_large(int(size), limit))
