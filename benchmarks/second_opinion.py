@@ -5,7 +5,7 @@ r"""The same model on the same rows, by `ruler-eval` and by lm-evaluation-harnes
 
 `ruler-data export --for lm-eval` writes the harness's tasks, its model `hf` answers them, and
 `ruler-eval run --engine transformers --protocol base` answers the same rows. Python needs both
-programs (`pip install '.[transformers]' lm-eval`). Both resume in the folder of `--work`.
+programs (`pip install -e '.[transformers]' lm-eval`). Both resume in the folder of `--work`.
 """
 
 import argparse
