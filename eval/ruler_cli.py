@@ -1,9 +1,16 @@
-"""The program `ruler-eval`: the commands of the evaluator and of the reports."""
+"""The program `ruler-eval`: the commands of the evaluator and of the reports.
+
+It stands above builder and evaluator, so `repeat --pages` builds here the rows that it lacks.
+"""
 
 import signal
 from collections.abc import Callable
+from functools import wraps
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
+#: Tokens of the rows that `repeat --pages` builds.
+PAGES_LENGTH = 4096
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
 
@@ -16,7 +23,7 @@ def commands() -> dict[str, Callable[..., Any]]:
         "doctor": evaluator.doctor,
         "run": evaluator.run,
         "status": evaluator.status,
-        "repeat": evaluator.repeat,
+        "repeat": _with_rows(evaluator.repeat),
         "score": reports.results,
         "report": reports.report,
         "compare": reports.compare,
@@ -24,6 +31,25 @@ def commands() -> dict[str, Callable[..., Any]]:
         "leaderboard": reports.leaderboard,
         "publish": reports.publish,
     }
+
+
+def _with_rows(repeat: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command `repeat`, which builds rows of the suite `pages` where none are named."""
+
+    @wraps(repeat)
+    def command(run: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as `repeat` declares
+        lacks = options.get("pages") and not (run or options.get("data")) and options.get("model")
+        if not lacks:
+            return repeat(run, **options)
+        from ruler_builders import build
+
+        length = options.get("length") or PAGES_LENGTH
+        tokenizer = str(options.get("tokenizer") or options["model"])
+        with TemporaryDirectory(prefix="ruler-pages-") as folder:
+            build(tokenizer, suite="pages", lengths=[length], out=f"{folder}/pages")
+            return repeat(None, **{**options, "data": f"{folder}/pages", "length": length})
+
+    return command
 
 
 def main() -> NoReturn:

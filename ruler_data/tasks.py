@@ -66,6 +66,9 @@ class Niah:
             third, ...), drawn for each row.
         question_at: where the question stands; one before the haystack is part of the context.
         instruction: its wording.
+        residues: number of residues of the prompt's tokens: row i is i mod `residues` tokens
+            shorter than its length, exactly, and two neighbouring rows begin alike. 0 for rows
+            that fill their length.
     """
 
     haystack: Literal["noise", "essays", "needles", "domains"]
@@ -83,6 +86,7 @@ class Niah:
     ordinal: bool = False
     question_at: Literal["after", "before", "around"] = "after"
     instruction: Literal["upstream", "short", "long"] = "upstream"
+    residues: Annotated[int, Interval(ge=0, le=128)] = 0
     family: Literal["niah"] = "niah"
 
     @property
@@ -97,6 +101,8 @@ class Niah:
             return f"queries: {self.queries} keys are queried and there are {self.keys}"
         if self.depths == 1:
             return "depths: a grid has at least two depths"
+        if self.residues and (self.haystack != "domains" or self.depths):
+            return "residues: needs a haystack of domains, and no grid of depths"
         if self.depths and self.keys * self.values > 1:
             return "depths: a grid needs one needle per row"
         if self.wording != "plain" and self.haystack == "needles":
@@ -380,6 +386,16 @@ class Task:
     def fills(self) -> bool:
         """Whether rows fill the config's length; a question without documents does not."""
         return not (isinstance(self.params, Qa) and self.params.documents == "none")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether rows have lengths to the token, one for each residue."""
+        return isinstance(self.params, Niah) and self.params.residues > 0
+
+    def below(self, index: int) -> int:
+        """Return by how many tokens row `index` is shorter than its config's length, exactly."""
+        residues = self.params.residues if isinstance(self.params, Niah) else 0
+        return index % residues if residues else 0
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typer import Argument, Option
 from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
+    from ruler_eval.pages import PageCheck
     from ruler_eval.preflight import Diagnosis
     from ruler_eval.repetition import Repeat
     from ruler_eval.run_status import Run
@@ -258,9 +259,28 @@ def status(run: RunFolderArgument) -> Run:
 
 @checked
 def repeat(
-    run: RunFolderArgument,
+    run: Annotated[
+        str | Path | None, Argument(help="Folder of a run; with --pages it may be left out.")
+    ] = None,
     rows: Annotated[int, Option(help="Rows to generate again, drawn at random.", min=1)] = 40,
     *,
+    pages: Annotated[
+        bool,
+        Option(
+            help="Find faults of an engine that depend on where a prompt ends and on what was "
+            "cached, with rows of the suite pages."
+        ),
+    ] = False,
+    length: Annotated[
+        int | None, Option(help="Tokens of the rows for --pages [default: the shortest].", min=1)
+    ] = None,
+    data: Annotated[
+        str | Path | None,
+        Option(help="Rows for --pages without a run [default: they are built for the tokenizer]."),
+    ] = None,
+    model: Model = "",
+    protocol: ProtocolOption = "completion",
+    tokenizer: Tokenizer = None,
     tensor_parallel: Annotated[
         int | None, Option(help="Another number of GPUs for one copy.", min=1)
     ] = None,
@@ -270,7 +290,7 @@ def repeat(
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
-) -> Repeat:
+) -> Repeat | PageCheck:
     """Generate some rows of a run again in other batches, to see how much it differs from itself.
 
     The rows come alone and in another order; options may change more. The answers lie beside the
@@ -278,17 +298,35 @@ def repeat(
 
         ruler-eval repeat runs/x --rows 40 --option enable_prefix_caching=false
 
+    With --pages it asks easy questions that end at every residue of 128 tokens, cold, again, behind
+    a prompt that begins alike and in a batch. Exit 0: nothing found, 1: a fault, 3: too few rows or
+    too many wrong answers to tell (docs/howto/check-an-engine.md).
+
+        ruler-eval repeat --pages --base-url http://127.0.0.1:8000/v1 --model org/model
+
     Raises:
         UsageError: the folder holds no run, or no answers.
         RulerError: rows, model or function are not those of the run any more.
     """
+    from ruler_data.errors import UsageError
     from ruler_eval import repetition
+    from ruler_eval.eval_config import EvalConfig
+    from ruler_eval.pages import check_pages
+    from ruler_eval.runner import open_job
 
-    return repetition.repeat(
-        Path(run),
-        rows,
-        base_url=base_url,
-        generate=generate,
-        tensor_parallel=tensor_parallel,
-        options=options,
-    )
+    changes = {"base_url": base_url, "generate": generate, "options": options}
+    if run is not None and (data or model or tokenizer):
+        raise UsageError(
+            run, "has data, model and tokenizer; leave --data, --model, --tokenizer out"
+        )
+    if run is not None:
+        changes |= {"tensor_parallel": tensor_parallel}
+        if pages:
+            return repetition.repeat_pages(Path(run), length, **changes)
+        return repetition.repeat(Path(run), rows, **changes)
+    if not (pages and data):
+        msg = "name the folder of a run, or give --pages with --model and --base-url"
+        raise UsageError(msg)
+    changes |= {"data": data, "model": model, "protocol": protocol, "tokenizer": tokenizer}
+    changes |= {"tensor_parallel": tensor_parallel or 1, "lengths": length and [length]}
+    return check_pages(open_job(EvalConfig.of(changes)), length)

@@ -32,6 +32,7 @@ from ruler_data.untrusted.text import read_bytes
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
+from ruler_eval.pages import PageCheck, check_pages
 from ruler_eval.run_dir import RunFolder, RunInfo, faults, read_info
 from ruler_eval.runner import RunJob, open_job, requests
 
@@ -82,6 +83,9 @@ class Repeat:
 
     pairs: tuple[Pair, ...]  # the rows that were answered both times
     failed: int = 0  # rows without an answer this time
+    empty: int = 0  # answers that became empty
+    cut_off: int = 0  # answers that ended by themselves before, and now at the budget
+    null: int = 0  # of `failed`, those whose text was null
     differs: tuple[str, ...] = ()  # what was changed on purpose, e.g. `enable_prefix_caching`
 
     @property
@@ -102,13 +106,18 @@ class Repeat:
 
     @property
     def failure(self) -> str | None:
-        """The error if rows had no answer this time."""
-        return f"{counted(self.failed, 'row')} could not be answered again" if self.failed else None
+        """The error if rows had no answer this time, or an empty one."""
+        null = f" ({self.null} null)" * bool(self.null)
+        errors = [f"{counted(self.failed, 'row')} could not be answered again{null}"] * bool(
+            self.failed
+        )
+        errors += [f"{counted(self.empty, 'answer')} became empty"] * bool(self.empty)
+        return "; ".join(errors) or None
 
     @property
     def exit_status(self) -> int:
-        """1 if rows had no answer this time."""
-        return int(self.failed > 0)
+        """1 if rows had no answer this time, or an empty one."""
+        return int(self.failed + self.empty > 0)
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values, with 95 % intervals."""
@@ -116,6 +125,9 @@ class Repeat:
         return {
             "rows": len(self.pairs),
             "failed": self.failed,
+            "empty": self.empty,
+            "cut_off": self.cut_off,
+            "null": self.null,
             "differs": self.differs,
             "changed": self.changed,
             "changed_interval": interval(self.changed, len(self.pairs)),
@@ -130,11 +142,13 @@ class Repeat:
         low, high = (100 * end for end in record["changed_interval"])
         least, most = record["points_interval"]
         where = f" with other {', '.join(self.differs)}" if self.differs else ""
+        kinds = f", {self.empty} became empty" * bool(self.empty)
+        kinds += f", {self.cut_off} were cut off" * bool(self.cut_off)
         return (
             f"{counted(len(self.pairs), 'row')} generated again{where}: {100 * self.changed:.1f} % "
-            f"of the answers changed (95 % interval {low:.1f} to {high:.1f}); a row's score moved "
-            f"by {self.points:.2f} points (95 % interval {least:.2f} to {most:.2f}), all together "
-            f"by {self.net:+.2f}"
+            f"of the answers changed (95 % interval {low:.1f} to {high:.1f}){kinds}; a "
+            f"row's score moved by {self.points:.2f} points (95 % interval {least:.2f} to "
+            f"{most:.2f}), all together by {self.net:+.2f}"
         )
 
 
@@ -163,26 +177,12 @@ def repeat(
     options: Iterable[str] | Mapping[str, Any] | None = None,
 ) -> Repeat:
     """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
-    info, run = read_info(folder), RunFolder(folder)
-    start = next((one for one in reversed([*run.starts()]) if "arguments" in one), None)
-    if start is None:
-        raise UsageError(folder, "does not record how it was started; resume it once")
-    before = {key: one for key, one in run.answers().items() if one.error is None}
+    before = {key: one for key, one in RunFolder(folder).answers().items() if one.error is None}
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
-    arguments, changes = dict(start["arguments"]), parse_options(options)
-    for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
-        arguments[name] = arguments.get(name) or None
-    parallel = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
-    arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **parallel}
-    for name, value in arguments["options"].items():
-        if name not in changes and _names_code(name, value) and generate is None:
-            remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
-            raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
-    job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
-    ids = _identity(job.info, job.config.options), _identity(info, job.config.options)
-    if ids[0] != ids[1]:
-        raise RulerError(folder, "the rows, model or function are not those of the run any more")
+    info = read_info(folder)
+    changes = _changes(base_url, generate, tensor_parallel, options)
+    job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
@@ -201,11 +201,76 @@ def repeat(
         for request in order
         if request.key in again and again[request.key].error is None
     ]
-    differs = tuple(sorted({*parallel, *changes}))
-    result = Repeat(tuple(pairs), len(order) - len(pairs), differs)
+    options = changes["options"]
+    differs = tuple(sorted({*options, *(["tensor_parallel"] * bool(tensor_parallel))}))
+    twice = [(before[key], again[key]) for key in again]
+    result = Repeat(
+        tuple(pairs),
+        len(order) - len(pairs),
+        empty=sum(_is_empty(now) and not _is_empty(was) for was, now in twice),
+        cut_off=sum((was.finish, now.finish) == ("stop", "length") for was, now in twice),
+        null=sum(now.error is not None and "null" in now.error for _, now in twice),
+        differs=differs,
+    )
     record = {**result.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
     return result
+
+
+def repeat_pages(
+    folder: Path,
+    length: int | None,
+    *,
+    base_url: str | None = None,
+    generate: Callable[..., Any] | None = None,
+    tensor_parallel: int | None = None,
+    options: Iterable[str] | Mapping[str, Any] | None = None,
+) -> PageCheck:
+    """Check the engine of a run of the suite `pages`; see `ruler_eval.commands.repeat`."""
+    changes = _changes(base_url, generate, tensor_parallel, options)
+    check = check_pages(_reopen(folder, read_info(folder), changes), length)
+    record = json.dumps(check.to_record(), indent=1)
+    write_file(folder / f"pages-{unique()}.json", record + "\n")
+    return check
+
+
+def _changes(
+    base_url: str | None,
+    generate: Callable[..., Any] | None,
+    tensor_parallel: int | None,
+    options: Iterable[str] | Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the arguments of a run that are not those of its start."""
+    parallel = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
+    options = parse_options(options)
+    return {"base_url": base_url, "generate": generate, "options": options, **parallel}
+
+
+def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
+    """Return a run as it was started last, with some arguments changed."""
+    starts = reversed([*RunFolder(folder).starts()])
+    start = next((start for start in starts if "arguments" in start), None)
+    if start is None:
+        raise UsageError(folder, "does not record how it was started; resume it once")
+    arguments = dict(start["arguments"])
+    for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
+        arguments[name] = arguments.get(name) or None
+    for name, value in arguments["options"].items():
+        is_new = name in changes["options"] or changes["generate"] is not None
+        if not is_new and _names_code(name, value):
+            remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
+            raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
+    options = arguments["options"] | changes["options"]
+    arguments |= {**changes, "data": start["data"], "options": options}
+    job = open_job(EvalConfig.of(arguments))
+    ids = _identity(job.info, job.config.options), _identity(info, job.config.options)
+    if ids[0] != ids[1]:
+        raise RulerError(folder, "the rows, model or function are not those of the run any more")
+    return job
+
+
+def _is_empty(answer: Answer) -> bool:
+    return answer.error is None and not (answer.text or "").strip()
 
 
 def _names_code(name: str, value: object) -> bool:

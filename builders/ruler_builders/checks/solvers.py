@@ -56,6 +56,8 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
     yield from column_findings(task, place, row)
     if row.length > length:
         yield f"length {row.length} is over {length}, the config's without its reserve"
+    if task.is_exact and row.length != length - task.below(place):
+        yield f"length {row.length} is not {length - task.below(place)}, which its residue asks for"
     solution = solve(task, row)
     if solution.complaint:
         yield solution.complaint
@@ -144,7 +146,7 @@ def fill_finding(
     room, least = length - reserve, min(lengths, default=0)
     needed = math.ceil(LEAST_FILL * room)
     short = sum(tokens < needed for tokens in lengths)
-    if not (short and task.fills and room >= FULL_FROM):
+    if not (short and task.fills and room >= FULL_FROM) or task.is_exact:
         return None
     return lengths.index(least), (
         f"length {least} leaves the config unfilled: of {room} tokens at least {needed} are "

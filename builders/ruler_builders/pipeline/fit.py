@@ -62,7 +62,10 @@ def make_rows(
     while batch := list(islice(rest, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
         frames = ["".join(astuple(template.prompt)) for template in templates]
-        rooms = [budget - sources.tokenizer.count([frame])[0] for frame in frames]
+        rooms = [
+            budget - task.below(index) - sources.tokenizer.count([frame])[0]
+            for index, frame in zip(batch, frames, strict=True)
+        ]
         haystacks = [template.fill(room) for template, room in zip(templates, rooms, strict=True)]
         for plan in zip(batch, templates, rooms, haystacks, strict=True):
             row, note = _fit(task, *plan, sources, target)
@@ -82,7 +85,7 @@ def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> i
             template = draw(task, sources, index, target.length, target.budget(task))
             text = _text(template, template.fill(0))
             prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
-            tokens = prompt + task.max_new_tokens + target.extra_reserve
+            tokens = prompt + task.max_new_tokens + target.extra_reserve + task.below(index)
         except BudgetError as error:
             tokens = error.need
         if tokens <= least:
@@ -106,7 +109,7 @@ def _fit(
     The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
     room is corrected by the difference and the haystack is filled again.
     """
-    limit = target.length - target.extra_reserve
+    limit = target.length - target.extra_reserve - task.below(index)
     best: tuple[int, Haystack, bytes] | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -118,14 +121,14 @@ def _fit(
             if best is None or length > best[0]:
                 best = length, haystack, text
             gap = (limit - length) - (room - haystack.cost)
-            if gap <= SLACK:
+            if gap <= (0 if task.is_exact else SLACK):
                 break
             room += gap
         elif not haystack.segments:
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
             room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
-    if best is None:
+    if best is None or (task.is_exact and best[0] != limit):
         what = f"{task.name} row {index}: cannot fit the row into {target.length} tokens"
         msg = f"{what}; please report this"
         raise RulerError(msg)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ruler_builders.rows.randomness import rng
 from ruler_builders.rows.segments import Segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources, mixed
+from ruler_data.errors import RulerError
 from ruler_data.tasks import PartType
 
 #: Row i begins at line i * STRIDE modulo BEGINNINGS of the stream of needle lines, so all 500
@@ -34,6 +35,43 @@ def passages(
     if len(parts) > 1:
         return mixed(parts, source), 0
     return parts[0], source.randrange(len(parts[0].starts))
+
+
+#: Words of which each is one token in most tokenizers, and letters for those with a token each.
+FILLING = "and so on with the next line of this text that is only here to end it at the right place"
+#: Tokens that are kept for filling, so that corrections have room.
+LEAST_FILLING = 16
+
+
+def filled_up(lines: Segments, room: int, sources: TokenizedSources) -> Segments:
+    """Return lines with a last one, which fills the room to the token as planned.
+
+    Raises:
+        RulerError: no text is known that makes prompts longer token by token.
+    """
+    number = room - lines.total
+    if number <= 1:
+        return lines
+    text = filling(sources)
+    words = [text[place % len(text)] for place in range(number - 1)]  # and the line feed
+    return Segments.joined([lines, Segments.of(["".join(words).strip()], np.array([number]))])
+
+
+@lru_cache(maxsize=4)
+def filling(sources: TokenizedSources) -> tuple[str, ...]:
+    """Return texts that make a line longer by a token each, in the tokenizer of a build."""
+    words = tuple(f" {word}" for word in FILLING.split())
+    for texts in (words, ("a",), (" and",), ("\u4e00",)):
+        count = sources.tokenizer.count
+        texts = tuple(
+            text for text in texts if count([f"of{text} of"])[0] == count(["of of"])[0] + 1
+        )
+        sizes = (40, 41, 80)
+        lines = ["".join(texts[at % len(texts)] for at in range(size)) for size in sizes if texts]
+        if texts and np.diff(count(lines)).tolist() == [1, 39]:
+            return texts
+    what = "no text is known that makes prompts longer by one token each"
+    raise RulerError(what, "rows of each residue cannot be made in this tokenizer")
 
 
 class NeedleLines:

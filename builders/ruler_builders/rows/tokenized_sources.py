@@ -46,6 +46,11 @@ class Passages:
             begin, end, _ = self._fullest(every, max(room, 0))
         return self.lines.pick(np.arange(begin, end) % len(self.lines))
 
+    def run(self, room: int, first: int) -> Segments:
+        """Return the lines from a passage on that fit a room; less room gives a beginning of it."""
+        begin, end, _ = self._fullest(self.starts[[first]], max(room, 0))
+        return self.lines.pick(np.arange(begin, end) % len(self.lines))
+
     def _fullest(self, begins: NDArray[np.intp], room: int) -> tuple[int, int, int]:
         """Return begin, end and unused tokens of the first run that leaves at most `SLACK`.
 

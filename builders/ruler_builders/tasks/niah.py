@@ -19,7 +19,14 @@ from random import Random
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES
-from ruler_builders.rows.haystacks import draw_distinct, draw_part, needle_lines, passages
+from ruler_builders.rows.haystacks import (
+    LEAST_FILLING,
+    draw_distinct,
+    draw_part,
+    filled_up,
+    needle_lines,
+    passages,
+)
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
@@ -68,12 +75,13 @@ def _needles(
 ) -> list[Needle]:
     """Return the needles to insert."""
     needles = list[Needle]()
+    twins = index // 2 if params.residues else index  # which begin alike
     for number, (key, value) in enumerate(_pairs(drawn, params)):
         is_evidence = key in drawn.keys[: params.queries]
         texts = _sentences(params, sources, (name, index, number), key, value, taken)
         for part, text in enumerate(texts):
             # A fixed distance between the halves would show which belong together.
-            place = _depth(params, sources.seed, name, index, f"needle {number}{' half' * part}")
+            place = _depth(params, sources.seed, name, twins, f"needle {number}{' half' * part}")
             needles.append(Needle(text, place, is_evidence))
     return needles
 
@@ -197,6 +205,12 @@ def _filler(
         is_repeated = haystack.cost - tokens > sources.essays.total
         return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
 
+    def among_twin_passages(room: int) -> Haystack:
+        source = rng(sources.seed, row[0], row[1] // 2, "haystack")
+        text, first = passages(sources, source, params.domains)
+        segments = filled_up(text.run(room - tokens - LEAST_FILLING, first), room - tokens, sources)
+        return insert_needles(segments, needles, tokens, room, joiner="\n")
+
     def among_passages(room: int) -> Haystack:
         source = rng(sources.seed, *row, "haystack")
         text, first = passages(sources, source, params.domains)
@@ -215,7 +229,7 @@ def _filler(
     return {
         "noise": among_noise,
         "essays": among_essays,
-        "domains": among_passages,
+        "domains": among_twin_passages if params.residues else among_passages,
         "needles": among_needles,
     }[params.haystack]
 

@@ -1,0 +1,320 @@
+"""`repeat --pages`: does an engine lose answers where a prompt ends, or by what was cached?
+
+    cold        another beginning than anything before, alone
+    self-hit    the same prompt again, alone
+    prefix-hit  behind the neighbouring row, which begins alike, alone
+    batched     other beginnings, many at once
+
+A new beginning is a line with a number before the text, the same number of tokens in every prompt,
+so each residue is still met once. What a row showed goes to the test in `ruler_eval.residues`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.names import counted, parse_config
+from ruler_data.reasoning import opens
+from ruler_data.row import Row
+from ruler_data.terminal import progress
+from ruler_eval.answers import Answer, Key, score_answer
+from ruler_eval.engines import Request
+from ruler_eval.residues import (
+    CONDITIONS,
+    FRESH,
+    INSIDE,
+    Fault,
+    Integers,
+    Sheet,
+    first_look,
+    second_look,
+    smallest,
+    suspects,
+)
+from ruler_eval.runner import RunJob
+
+#: Rows of a first look, one for each residue of the largest page; a pair of neighbours is asked
+#: together.
+ROWS = 128
+#: A pair of rows: a config, and the number of its first row.
+Pair = tuple[str, int]
+#: Residues of 128 that must be met; prompts of other protocols than `completion` miss a few.
+ENOUGH = 120
+#: Answers at the start that may all fail before the check ends.
+FAILURES = 8
+
+
+@dataclass(frozen=True)
+class PageCheck:
+    """What a check of one length found."""
+
+    length: int
+    rows: int
+    residues: int  # of 128 that prompts ended at in the first look
+    faults: tuple[Fault, ...]
+    smallest: Mapping[str, float | None]  # share of answers whose loss would have been seen
+    kinds: Mapping[str, Mapping[str, int]]  # answers by condition: right, wrong, empty, ...
+    cached: Mapping[str, float | None]  # mean share of the prompt that was cached, if told
+    beginning: int  # tokens of the line before each text that makes a prompt new to a cache
+
+    @property
+    def exit_status(self) -> int:
+        """0 nothing found, 1 a fault, 3 too few rows or too many wrong answers to tell."""
+        if self.faults:
+            return 1
+        is_seen = self.smallest["one residue of 128"] is not None
+        return 0 if is_seen and self.residues >= ENOUGH else 3
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        faults = [{**asdict(fault), "sentence": str(fault)} for fault in self.faults]
+        return {**asdict(self), "faults": faults, "exit_status": self.exit_status}
+
+    def __str__(self) -> str:
+        lines = [f"{fault}" for fault in self.faults] or [self._nothing()]
+        for condition, kinds in self.kinds.items():
+            cached = self.cached[condition]
+            told = "" if cached is None else f"; {100 * cached:.0f} % of the prompt cached"
+            answers = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+            lines.append(f"  {condition}: {answers}{told}")
+        lines.append(
+            f"  each prompt begins with a line of {self.beginning} tokens, new to any cache"
+        )
+        return "\n".join(lines)
+
+    def _nothing(self) -> str:
+        seen = ", ".join(
+            f"{'all' if share == 1 else f'{100 * share:.0f} %'} of the answers at {name}"
+            for name, share in self.smallest.items()
+            if share is not None
+        )
+        size = f"a loss of {seen} would have been seen" if seen else "no loss would have been seen"
+        rows = f"{counted(self.rows, 'row')} of {self.length} tokens, {self.residues} residues"
+        if self.exit_status == 0:
+            return f"nothing found in {rows}; {size}"
+        remedy = "use more rows (256 of a task), shorter ones or a better model"
+        return f"cannot tell with {rows}: {size}; {remedy}"
+
+
+def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
+    """Ask the rows of one length in four conditions and test them.
+
+    Raises:
+        UsageError: the rows are not of the suite `pages`, or do not fit.
+        RulerError: the engine does not answer.
+    """
+    table = job.data.manifest.table
+    parsed = {name: parse_config(name) for name in job.data.rows}
+    lengths = sorted({tokens for task, tokens in parsed.values() if table[task].is_exact})
+    if not lengths or (length or lengths[0]) not in lengths:
+        known = f"it has {', '.join(map(str, lengths))}" if lengths else "build --suite pages"
+        raise UsageError(job.data.source, f"no rows for every residue of this length; {known}")
+    length = length or lengths[0]
+    names = [
+        name for name, (task, size) in parsed.items() if table[task].is_exact and size == length
+    ]
+    pairs = _pairs(job, names)
+    first, covered = list[Pair](), set[int]()
+    for pair, tokens in pairs.items():
+        if not {*(tokens % ROWS).tolist()} <= covered:
+            first.append(pair)
+            covered |= {*(tokens % ROWS).tolist()}
+    asker, rows = Asker(job), 2 * len(first)
+    with progress(4 * rows * length, "asking for every residue") as advance:
+        asker.ask(first, advance)
+    sheet = asker.sheet(first)
+    faults, suspected = first_look(sheet), suspects(sheet)
+    rest = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
+    if not faults and suspected and rest:
+        again = _fresh(rest, suspected, int((sheet.tokens[:2] - pairs[first[0]])[0]))
+        rows += 2 * len(again)
+        with progress(8 * len(again) * length, "a second look at other questions") as advance:
+            asker.ask(again, advance)
+        faults = second_look(asker.sheet(again), suspected)
+    residues = len({*(sheet.tokens % ROWS).tolist()})
+    found, sizes = tuple(map(asker.named, faults)), smallest(sheet, fresh=bool(rest))
+    return PageCheck(
+        length, rows, residues, found, sizes, asker.kinds, asker.cached, asker.beginning
+    )
+
+
+def _pairs(job: RunJob, names: Sequence[str]) -> dict[Pair, Integers]:
+    """Return the pairs of neighbouring rows in random order of tasks, with their prompts' tokens.
+
+    `completion` sends what the rows were fitted to; in other protocols the prompts are counted.
+    """
+    tokens = dict[Pair, Integers]()
+    for name in names:
+        task, length = parse_config(name)
+        table, rows = job.data.manifest.table[task], range(job.data.rows[name])
+        most = length - job.data.manifest.tokenizer.extra_reserve - table.max_new_tokens
+        counts = [most - table.below(index) for index in rows]
+        if job.prompts.protocol.name != "completion" or not job.counts_alike:
+            counts = [len(job.ids(row)) for row in job.data.read(name)]
+        tokens |= {(name, at): np.array(counts[at : at + 2]) for at in rows[:-1:2]}
+    order = sorted(tokens, key=lambda pair: (pair[1], sha256(f"{pair}".encode()).digest()))
+    return {pair: tokens[pair] for pair in order}
+
+
+def _fresh(pairs: Mapping[Pair, Integers], suspected: Sequence[Fault], more: int) -> list[Pair]:
+    """Return pairs at the suspected places, the smallest places first, and others as controls.
+
+    Prompts were sent with `more` tokens than counted.
+    """
+    chosen = dict[Pair, None]()
+    for fault in sorted(suspected, key=lambda fault: fault.inside[1]):
+        ends = (pair for pair, tokens in pairs.items() if fault.place.holds(tokens + more).any())
+        chosen |= dict.fromkeys(islice(ends, INSIDE))
+    return [*dict.fromkeys([*chosen, *pairs])][: FRESH // 2]
+
+
+class Asker:
+    """Asks rows in four conditions, and remembers what they showed."""
+
+    def __init__(self, job: RunJob) -> None:
+        self.job, self.salts = job, count(1)
+        self.answers: dict[tuple[str, int], dict[str, tuple[Answer, str]]] = {}
+        self.tokens: dict[tuple[str, int], int] = {}
+        if job.engine.open is not None:
+            job.engine.open()
+        self.opened = opens(job.info.frame)
+        self.beginning = 0  # tokens of the line that makes a prompt new
+
+    def ask(self, pairs: Sequence[Pair], advance: Callable[[str, int], None]) -> None:
+        """Ask the rows of pairs in all conditions."""
+        asked = failed = 0
+        for request, condition, reply in self._answers(self._waves(pairs)):
+            answer = self.job.reasoning_apart(reply)
+            row = request.config, request.row.index
+            self.answers.setdefault(row, {})[condition] = answer, self._kind(request, answer)
+            self.tokens[row] = answer.prompt_tokens or self.tokens.get(row, len(request.ids))
+            asked, failed = asked + 1, failed + (answer.error is not None)
+            if asked == failed == FAILURES:
+                raise RulerError(self.job.model.name, f"answers nothing: {answer.error}")
+            advance(request.config, 1)
+
+    def sheet(self, pairs: Sequence[Pair]) -> Sheet:
+        """Return what the rows of pairs showed, as the test reads it."""
+        rows = [(name, index + twin) for name, index in pairs for twin in (0, 1)]
+        shown = [[self.answers[row][condition] for condition in CONDITIONS] for row in rows]
+        lost = [[kind != "right" for _, kind in answers] for answers in shown]
+        # Only a self-hit has the very prompt of the cold answer.
+        changed = [
+            [False, answers[1][0].text != answers[0][0].text, False, False] for answers in shown
+        ]
+        tokens = np.array([self.tokens[row] for row in rows])
+        return Sheet(tokens, np.array(lost), np.array(changed))
+
+    def named(self, fault: Fault) -> Fault:
+        """Return a fault with the kind of its lost answers, where it is one."""
+        if fault.kind != "lost":
+            return fault
+        kinds = {
+            kind
+            for row, answers in self.answers.items()
+            if fault.place.holds(np.array([self.tokens[row]]))[0]
+            for _, kind in answers.values()
+            if kind != "right"
+        }
+        kind = kinds.pop() if len(kinds) == 1 else "lost"
+        return replace(fault, kind={"wrong": "lost"}.get(kind, kind))
+
+    @property
+    def kinds(self) -> dict[str, dict[str, int]]:
+        """Number of answers of each kind, by condition."""
+        by_row = self.answers.values()
+        return {
+            condition: dict(Counter(answers[condition][1] for answers in by_row).most_common())
+            for condition in CONDITIONS
+        }
+
+    @property
+    def cached(self) -> dict[str, float | None]:
+        """Mean share of the prompt that a cache held, by condition; None if it is not told."""
+        shares: dict[str, float | None] = {}
+        for condition in CONDITIONS:
+            told = [
+                answer.cached_tokens / answer.prompt_tokens
+                for answers in self.answers.values()
+                for answer, _ in [answers[condition]]
+                if answer.cached_tokens is not None and answer.prompt_tokens
+            ]
+            shares[condition] = float(np.mean(told)) if told else None
+        return shares
+
+    def _kind(self, request: Request, answer: Answer) -> str:
+        if answer.error is not None:
+            return "null" if "null" in answer.error else "unanswered"
+        task = self.job.data.manifest.table[request.row.task]
+        text, score = score_answer(request.row, task, answer, opened=self.opened)
+        if score == 1:
+            return "right"
+        if not text.strip():
+            return "empty"
+        return "cut off" if answer.finish == "length" else "wrong"
+
+    def _waves(self, pairs: Sequence[Pair]) -> Iterator[Iterable[tuple[Request, str]]]:
+        """Yield requests with their conditions; a wave begins when the one before has ended."""
+        for config, index in pairs:
+            rows = [*self.job.data.read_alike(config, [index, index + 1])]
+            rows.sort(key=lambda row: row.index)
+            for row, twin in (rows, rows[::-1]):
+                cold, hit = self._begun_anew(config, row, twin)
+                yield [(cold, "cold")]
+                yield [(cold, "self-hit")]
+                yield [(hit, "prefix-hit")]
+        yield (
+            (request, "batched")
+            for config, index in pairs
+            for row in self.job.data.read_alike(config, [index, index + 1])
+            for request in self._begun_anew(config, row)
+        )
+
+    def _begun_anew(self, config: str, *rows: Row) -> list[Request]:
+        """Return rows as requests with a beginning that no request had before."""
+        lengths = [len(self.job.ids(row)) for row in rows]
+        for salt in self.salts:
+            number = int(sha256(f"{salt}".encode()).hexdigest(), 16) % 900_000 + 100_000
+            begun = [replace(row, context=f"Page {number}.\n{row.context}") for row in rows]
+            requests = [
+                Request(config, row, self.job.ids(row), self.job.room(row)) for row in begun
+            ]
+            more = [
+                len(request.ids) - length for request, length in zip(requests, lengths, strict=True)
+            ]
+            self.beginning = self.beginning or more[0]
+            if {*more} == {self.beginning}:
+                break
+        for request in requests:
+            need = len(request.ids) + request.max_tokens
+            if self.job.engine.window is not None and need > self.job.engine.window:
+                what = (
+                    f"prompt and answer need {need} tokens, the window is {self.job.engine.window}"
+                )
+                raise UsageError(config, f"{what}; take shorter rows with --length")
+        return requests
+
+    def _answers(
+        self, waves: Iterable[Iterable[tuple[Request, str]]]
+    ) -> Iterator[tuple[Request, str, Answer]]:
+        """Yield the answers of one wave after the other."""
+        engine, asked = self.job.engine, dict[Key, tuple[Request, str]]()
+        loads = self.job.config.engine == "vllm"  # at each call: it gets None to wait
+
+        def feed(waves: Iterable[Iterable[tuple[Request, str]]]) -> Iterator[Request | None]:
+            for wave in waves:
+                for request, condition in wave:
+                    asked[request.key] = request, condition
+                    yield request
+                while loads and asked:
+                    yield None
+
+        for call in [waves] if loads else ([wave] for wave in waves):
+            for answer in engine.generate(feed(call)):
+                yield (*asked.pop(answer.key), answer)

@@ -1,0 +1,285 @@
+"""The exact test of `repeat --pages`: where answers of an engine are lost or changed. Pure.
+
+A row is a question with an answer in each of four conditions. A fault is a place (residues of the
+prompt's tokens modulo 16, 32, 64 or 128) and the conditions under which answers are lost there.
+
+Two looks, each with half of the chance of a false alarm. The first is at one row for each residue
+of 128: rows inside a place against rows outside (Fisher's exact test), and a condition against its
+mirror (sign test), corrected for everything that is looked at. What one row shows may be a hard
+question, so the second look is at other questions at the suspected places, corrected for the
+suspects alone. Both are exact if rows have nothing to do with residues and conditions are alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched")
+#: Conditions that a fault may be confined to, with those that mirror them where nothing is wrong.
+ONLY = {
+    "": ((0, 1, 2, 3), None),
+    "only on a self-hit": ((1,), (0,)),
+    "only on a prefix-hit": ((2,), (0,)),
+    "only in a batch": ((3,), (0,)),
+    "only cold": ((0,), (1,)),
+    "only on cache hits": ((1, 2), (0, 3)),
+    "only without a cache hit": ((0, 3), (1, 2)),
+}
+#: Chance of a false alarm, at most, and share of faults of the smallest size that are found.
+ALPHA, POWER = 0.05, 0.95
+#: The largest p-value of a suspect, and how many are looked at again.
+SUSPECT, SUSPECTS = 0.1, 32
+#: Rows of a place, and in all, that a second look has.
+INSIDE, FRESH = 24, 128
+PAGES = (16, 32, 64, 128)
+
+Bools = NDArray[np.bool_]
+Integers = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Residues `first`, `first` + 1, ... of the prompt's tokens, `size` of them."""
+
+    modulus: int
+    first: int
+    size: int
+
+    def holds(self, tokens: Integers) -> Bools:
+        """Return which prompts of so many tokens end there."""
+        inside: Bools = (tokens - self.first) % self.modulus < self.size
+        return inside
+
+    def __str__(self) -> str:
+        if self.modulus == 1:
+            return "at any number of prompt tokens"
+        last = (self.first + self.size - 1) % self.modulus
+        span = f"{self.first}" if self.size == 1 else f"{self.first} to {last}"
+        return f"where prompt tokens are {span} mod {self.modulus}"
+
+
+ANYWHERE = Place(1, 0, 1)
+
+
+@lru_cache(maxsize=1)
+def places() -> tuple[Place, ...]:
+    """Return every run of residues modulo 16; of larger pages single ones, heads and tails."""
+    runs = [Place(16, first, size) for first in range(16) for size in range(1, 16)]
+    for page in PAGES[1:]:
+        runs += [Place(page, first, 1) for first in range(page)]
+        runs += [Place(page, 0, size) for size in range(2, page)]
+        runs += [Place(page, first, page - first) for first in range(1, page - 1)]
+    return tuple(runs)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What rows showed."""
+
+    tokens: Integers  # of the prompts as sent
+    lost: Bools  # whether the answer was not right; shape (rows, conditions)
+    changed: Bools  # whether it was another one than cold; likewise
+
+    def without(self, rows: Bools) -> "Sheet":
+        """Return the sheet of the other rows."""
+        return Sheet(self.tokens[~rows], self.lost[~rows], self.changed[~rows])
+
+    @property
+    def events(self) -> dict[tuple[str, str], Bools]:
+        """For each kind of fault and its conditions, the rows that show it.
+
+        They do if half of those conditions do, and none of the others.
+        """
+        events: dict[tuple[str, str], Bools] = {}
+        for only, (inside, _) in ONLY.items():
+            outside = [each for each in range(4) if each not in inside]
+            often = 2 * self.lost[:, inside].sum(axis=1) >= len(inside)
+            events["lost", only] = often & ~self.lost[:, outside].any(axis=1)
+        right = ~self.lost.any(axis=1)
+        for place, condition in enumerate(CONDITIONS[1:], start=1):
+            events["changed", f"on {condition}"] = self.changed[:, place] & right
+        return events
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A place where answers are lost or changed, with rows of rows inside and outside."""
+
+    kind: str
+    only: str
+    place: Place
+    inside: tuple[int, int]
+    outside: tuple[int, int]
+    p: float  # corrected, once it is a finding
+
+    def __str__(self) -> str:
+        (hits, rows), (others, rest) = self.inside, self.outside
+        p = f"p = {self.p:.1g}" if self.p >= 1e-6 else "p < 1e-6"
+        only = f", {self.only}" * bool(self.only)
+        counts = f"{hits} of {rows} against {others} of {rest}"
+        return f"answers are {self.kind} {self.place}{only}: {counts}, {p}"
+
+
+@lru_cache(maxsize=200_000)
+def fisher(rows: int, inside: int, events: int, hits: int) -> float:
+    """Return the chance that at least `hits` of the events fall on the rows inside.
+
+    >>> round(fisher(128, 1, 1, 1) * 128, 6), fisher(10, 5, 3, 0)
+    (1.0, 1.0)
+    """
+    ways = sum(
+        comb(inside, count) * comb(rows - inside, events - count)
+        for count in range(hits, min(inside, events) + 1)
+    )
+    return ways / comb(rows, events)
+
+
+@lru_cache(maxsize=20_000)
+def sign(hits: int, mirrored: int) -> float:
+    """Return the chance of at least `hits` heads among `hits` + `mirrored` fair coins."""
+    coins = hits + mirrored
+    return sum(comb(coins, count) for count in range(hits, coins + 1)) / 2**coins
+
+
+def scan(sheet: Sheet) -> Iterator[Fault]:
+    """Yield each place and kind with an event, and its p-value for itself alone."""
+    rows = len(sheet.tokens)
+    inside = np.array([place.holds(sheet.tokens) for place in places()]).astype(np.int32)
+    sizes = inside.sum(axis=1).tolist()
+    for (kind, only), event in sheet.events.items():
+        if not (events := int(event.sum())):
+            continue
+        hits = (inside @ event.astype(np.int32)).tolist()
+        for place, size, hit in zip(places(), sizes, hits, strict=True):
+            if hit * rows > events * size:  # more than by chance
+                p = fisher(rows, size, events, hit)
+                outside = events - hit, rows - size
+                yield Fault(kind, only, place, (hit, size), outside, p)
+        if kind == "lost" and only and events:
+            mirror = int(sheet.events[kind, _mirror(only)].sum())
+            p = sign(events, mirror)
+            yield Fault(kind, only, ANYWHERE, (events, rows), (mirror, rows), p)
+
+
+def _mirror(only: str) -> str:
+    inside = ONLY[only][1]
+    return next(name for name, (conditions, _) in ONLY.items() if conditions == inside)
+
+
+def _families() -> tuple[int, int]:
+    """Return how many places with kinds, and how many conditions, a first look has."""
+    return len(places()) * (len(ONLY) + len(CONDITIONS) - 1), len(ONLY) - 1
+
+
+def _rank(fault: Fault) -> tuple[float, int, int]:
+    """The likeliest first; then the fewest conditions, and lost before changed."""
+    return fault.p, len(ONLY.get(fault.only, ((), None))[0]), fault.kind == "changed"
+
+
+def first_look(sheet: Sheet) -> list[Fault]:
+    """Return the faults that one row for each residue proves, with corrected p-values."""
+    here, anywhere = _families()
+    found: list[Fault] = []
+    while len(sheet.tokens):
+        corrected = [
+            replace(fault, p=min(1.0, fault.p * 4 * (anywhere if is_all else here)))
+            for fault in scan(sheet)
+            for is_all in [fault.place == ANYWHERE]
+        ]
+        best = min(corrected, key=_rank, default=None)
+        if best is None or best.p > ALPHA:
+            break
+        found.append(best)
+        sheet = sheet.without(best.place.holds(sheet.tokens))
+    return found
+
+
+def suspects(sheet: Sheet) -> list[Fault]:
+    """Return what a second look is for: the least likely by chance, each set of rows once."""
+    events, chosen = sheet.events, dict[tuple[str, bytes], Fault]()
+    for fault in sorted(scan(sheet), key=_rank):
+        rows = events[fault.kind, fault.only] & fault.place.holds(sheet.tokens)
+        size = bytes([fault.place.size == 1]) + fault.place.modulus.to_bytes(2)
+        if fault.p <= SUSPECT and len(chosen) < SUSPECTS:
+            chosen.setdefault((fault.kind, rows.tobytes() + size), fault)
+    return [*chosen.values()]
+
+
+def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
+    """Return the suspects that other questions prove, with corrected p-values."""
+    found: list[Fault] = []
+    names = {(fault.kind, fault.only, fault.place) for fault in suspected}
+    while len(fresh.tokens):
+        matching = [
+            replace(fault, p=min(1.0, fault.p * 2 * len(suspected)))
+            for fault in scan(fresh)
+            if (fault.kind, fault.only, fault.place) in names
+        ]
+        best = min(matching, key=_rank, default=None)
+        if best is None or best.p > ALPHA:
+            break
+        found.append(best)
+        fresh = fresh.without(best.place.holds(fresh.tokens))
+    return found
+
+
+#: Faults whose smallest size is told: name, rows inside of 128, and fresh rows of 128.
+SHAPES = {"one residue of 128": (1, 3), "one residue of 16": (8, INSIDE), "any prompt": (128, 0)}
+
+
+def smallest(sheet: Sheet, *, fresh: bool = True) -> dict[str, float | None]:
+    """Return for each shape the smallest share of answers whose loss would have been seen.
+
+    In all conditions or one, 95 times in 100, with the losses that the rows show anyway; None if
+    not even the loss of all would. `fresh`: whether there are other questions for a second look.
+    """
+    background = max(
+        int(event.sum()) for (kind, _), event in sheet.events.items() if kind == "lost"
+    )
+    shares = [share / 100 for share in range(1, 101)]
+    return {
+        name: next(
+            (share for share in shares if _power(sheet, background, *shape, fresh, share) >= POWER),
+            None,
+        )
+        for name, shape in SHAPES.items()
+    }
+
+
+def _power(
+    sheet: Sheet, background: int, inside: int, again: int, fresh: bool, share: float
+) -> float:
+    """Return the chance, at least, that a look finds a fault that loses this share inside."""
+    rows, (here, anywhere) = len(sheet.tokens), _families()
+    if inside >= rows:
+        needed = _fewest(lambda hits: 4 * anywhere * sign(hits, background) <= ALPHA, rows)
+        return _at_least(rows, share, needed)
+
+    def proves(total: int, size: int, weight: int, limit: float) -> int:
+        return _fewest(
+            lambda hits: weight * fisher(total, size, min(total, background + hits), hits) <= limit,
+            size,
+        )
+
+    at_once = _at_least(inside, share, proves(rows, inside, 4 * here, ALPHA))
+    noticed = _at_least(inside, share, proves(rows, inside, 1, SUSPECT))
+    crowded = background >= SUSPECTS
+    confirmed = _at_least(again, share, proves(FRESH, again, 2 * SUSPECTS, ALPHA))
+    return max(at_once, noticed * confirmed * (fresh and not crowded))
+
+
+def _fewest(enough: Any, most: int) -> int:  # noqa: ANN401 - a function of hits
+    return next((hits for hits in range(1, most + 1) if enough(hits)), most + 1)
+
+
+def _at_least(rows: int, share: float, hits: int) -> float:
+    """Return the chance of at least `hits` in `rows` tries of this share."""
+    return sum(
+        comb(rows, count) * share**count * (1 - share) ** (rows - count)
+        for count in range(hits, rows + 1)
+    )
