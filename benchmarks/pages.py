@@ -111,8 +111,8 @@ def main() -> None:
         lines.append((fault.name, *cells))
     heads = [text for noise in NOISE for text in (f"found, noise {noise:.0%}", "second looks")]
     print(f"Percent of {options.runs} simulated checks in each cell.\n")
-    for cells in (("fault", *heads), ["---"] * 7, *lines):
-        print(f"| {' | '.join(map(str, cells))} |")
+    for line in (("fault", *heads), ("---",) * 7, *lines):
+        print(f"| {' | '.join(line)} |")
 
 
 if __name__ == "__main__":

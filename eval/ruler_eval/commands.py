@@ -314,7 +314,7 @@ def repeat(
     from ruler_eval.pages import check_pages
     from ruler_eval.runner import open_job
 
-    changes = {"base_url": base_url, "generate": generate, "options": options}
+    changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
     if run is not None and (data or model or tokenizer):
         raise UsageError(
             run, "has data, model and tokenizer; leave --data, --model, --tokenizer out"

@@ -143,7 +143,8 @@ def fisher(rows: int, inside: int, events: int, hits: int) -> float:
 def sign(hits: int, mirrored: int) -> float:
     """Return the chance of at least `hits` heads among `hits` + `mirrored` fair coins."""
     coins = hits + mirrored
-    return sum(comb(coins, count) for count in range(hits, coins + 1)) / 2**coins
+    ways = sum(comb(coins, count) for count in range(hits, coins + 1))
+    return float(ways / 2**coins)
 
 
 def scan(sheet: Sheet) -> Iterator[Fault]:

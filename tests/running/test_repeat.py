@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import ruler_eval
 from ruler_data import RulerError, UsageError
-from ruler_eval import Request, repeat
-from ruler_eval.repetition import Pair, Repeat, interval, read_repeats
+from ruler_eval import Request
+from ruler_eval.repetition import Pair, Repeat, interval, read_repeats, repeat
 from ruler_eval.scoring import load_scores
 from ruler_report.publication import compose
 from tests.commands import succeeded
@@ -130,17 +130,17 @@ def test_what_another_model_answers_is_not_the_noise_of_the_run(
 
 def test_a_folder_that_cannot_be_repeated_is_refused(frozen: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no run"):
-        repeat(tmp_path)
+        ruler_eval.repeat(tmp_path)
     ruler_eval.run(frozen, generate=flipping(9), out=tmp_path / "run", rows=1)
     with pytest.raises(UsageError, match="rows -5: give a whole number from 1"):
-        repeat(tmp_path / "run", -5)
+        ruler_eval.repeat(tmp_path / "run", -5)
     (tmp_path / "run" / "repeat-x.json").write_text("{}")
     with pytest.raises(RulerError, match=r"repeat-x\.json: not a repetition"):
         [*read_repeats(tmp_path / "run")]
     starts = tmp_path / "run" / "starts.jsonl"
     starts.write_text("{}\n")
     with pytest.raises(UsageError, match="does not record how it was started"):
-        repeat(tmp_path / "run")
+        ruler_eval.repeat(tmp_path / "run")
 
 
 def scaled(requests: Sequence[Request], share: float = 1.0) -> list[str]:
@@ -206,9 +206,9 @@ def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_agai
     ruler_eval.run(frozen, out=tmp_path / "run", engine="python", options=named, rows=1)
     del sys.modules["strange_answers"]
     with pytest.raises(UsageError, match="names code, which is not run"):
-        repeat(tmp_path / "run", 1)
+        ruler_eval.repeat(tmp_path / "run", 1)
     assert "strange_answers" not in sys.modules
-    assert repeat(tmp_path / "run", 1, options=named).changed == 0
+    assert ruler_eval.repeat(tmp_path / "run", 1, options=named).changed == 0
 
 
 def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""The suite `pages`, the test over residues, and `repeat --pages`."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ruler_builders
+from ruler_data import UsageError, load
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval import Request, repeat
+from ruler_eval.pages import PageCheck
+from ruler_eval.residues import ONLY, Sheet, first_look, second_look, suspects
+from tests.running.processes import evaluate
+from tests.running.server import Body, FakeServer
+
+Engine = Callable[[Sequence[Request]], list[str | None]]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("pages") / "rows"
+    ruler_builders.build("mistral", suite="pages", lengths=[1024], out=out, progress=False)
+    return out
+
+
+def test_rows_end_at_every_residue_and_neighbours_begin_alike(rows: Path) -> None:
+    single = load(rows, "niah_pages_single_1024")
+    assert [row.length for row in single] == [1024 - index % 128 for index in range(256)]
+    for row, twin in zip(single[::2], single[1::2], strict=True):
+        alike = min(row.evidence[0].start, twin.evidence[0].start) - 200  # within a line or two
+        assert row.context[: max(alike, 0)] == twin.context[: max(alike, 0)]
+        assert row.outputs != twin.outputs
+    assert ruler_builders.verify(rows, rows=2, progress=False).findings == ()
+
+
+def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
+    tokens, alarms = np.arange(128), 0
+    for simulation in range(60):
+        rng = np.random.default_rng(simulation)
+        lost = (rng.random((128, 4)) < 0.02) | (rng.random(128) < 0.03)[:, None]
+        alarms += bool(first_look(Sheet(tokens, lost, rng.random((128, 4)) < 0.05)))
+    assert alarms <= 3
+
+
+@pytest.mark.parametrize("only", ["", "only in a batch", "only without a cache hit"])
+def test_what_one_row_shows_is_a_suspect_that_other_questions_prove(only: str) -> None:
+    tokens, lost = np.arange(128), np.zeros((128, 4), dtype=bool)
+    lost[np.ix_([77], [*ONLY[only][0]])] = True
+    sheet = Sheet(tokens, lost, np.zeros_like(lost))
+    assert not first_look(sheet)
+    others = np.concatenate([tokens, [77, 77]])
+    fresh = Sheet(others, np.concatenate([lost, lost[[77, 77]]]), np.zeros((130, 4), dtype=bool))
+    (fault,) = second_look(fresh, suspects(sheet))
+    assert (str(fault.place), fault.only) == ("where prompt tokens are 77 mod 128", only)
+
+
+def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engine:
+    """Return an engine that is right but where a prompt's tokens, and a self-hit, say otherwise."""
+    seen = set[tuple[int, ...]]()
+
+    def generate(requests: Sequence[Request]) -> list[str | None]:
+        texts = list[str | None]()
+        for request in requests:
+            prompt = tuple(request.ids)
+            lost = is_lost(len(prompt), prompt in seen)
+            seen.add(prompt)
+            texts.append(text if lost else ", ".join(request.row.outputs))
+        return texts
+
+    return generate
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "text", "sentence"),
+    [
+        (lambda tokens, hit: tokens % 16 <= 8, "",
+         "empty where prompt tokens are 0 to 8 mod 16: 72 of 72 against 0 of 56, p < 1e-6"),
+        (lambda tokens, hit: hit and tokens % 128 == 4, "x",
+         "lost where prompt tokens are 4 mod 128, only on a self-hit: 3 of 3 against 0 of 125"),
+        (lambda tokens, hit: hit and tokens % 3 == 0, None,
+         "null at any number of prompt tokens, only on a self-hit: 43 of 128 against 0 of 128"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named(
+    rows: Path, is_lost: Callable[[int, bool], bool], text: str | None, sentence: str
+) -> None:
+    check = repeat(pages=True, data=rows, generate=flawed(is_lost, text))
+    assert isinstance(check, PageCheck)
+    assert check.exit_status == 1 and f"answers are {sentence}" in str(check)
+
+
+def test_a_sound_engine_shows_nothing_and_too_few_rows_tell_nothing(
+    rows: Path, tmp_path: Path
+) -> None:
+    sound = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
+    assert sound.exit_status == 0 and "nothing found in 128 rows of 1024 tokens, 128" in str(sound)
+    ruler_builders.build(
+        "mistral", suite="pages", lengths=[1024], rows=64, out=tmp_path, progress=False
+    )
+    few = repeat(pages=True, data=tmp_path, generate=flawed(lambda *_: False))
+    assert few.exit_status == 3 and str(few).startswith("cannot tell with 64 rows")
+    with pytest.raises(UsageError, match="no rows for every residue of this length; it has 1024"):
+        repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
+
+
+def test_the_command_builds_rows_for_the_tokenizer_of_a_server(
+    tiny: Path, tokenizer: PromptTokenizer
+) -> None:
+    asked = set[str]()
+
+    def say(body: Body) -> str:
+        text = tokenizer.decode(body["prompt"])
+        (key,) = set(re.findall(r"special magic number for ([\w-]+) mentioned", text))
+        hit = text in asked
+        asked.add(text)
+        return (
+            ""
+            if hit and len(body["prompt"]) % 16 < 2
+            else re.findall(f"for {key} is: (\\d+)", text)[0]
+        )
+
+    with FakeServer(say) as server:
+        command = ("repeat", "--pages", "--base-url", server.url, "--model", "m", "--length", 1024)
+        done = evaluate(*command, "--tokenizer", tiny)
+    assert done.returncode == 1
+    assert (
+        "answers are empty where prompt tokens are 0 to 1 mod 16, only on a self-hit" in done.stdout
+    )
