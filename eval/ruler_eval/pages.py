@@ -189,8 +189,7 @@ class Asker:
     def ask(self, pairs: Sequence[Pair], advance: Callable[[str, int], None]) -> None:
         """Ask the rows of pairs in all conditions."""
         asked = failed = 0
-        for request, condition, reply in self._answers(self._waves(pairs)):
-            answer = self.job.reasoning_apart(reply)
+        for request, condition, answer in self._answers(self._waves(pairs)):
             row = request.config, request.row.index
             self.answers.setdefault(row, {})[condition] = answer, self._kind(request, answer)
             self.tokens[row] = answer.prompt_tokens or self.tokens.get(row, len(request.ids))
