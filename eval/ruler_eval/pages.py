@@ -178,18 +178,18 @@ class Asker:
     """Asks rows in four conditions, and remembers what they showed."""
 
     def __init__(self, job: RunJob) -> None:
-        self.job, self.salts = job, count(1)
+        opened = job if job.engine.open is None else replace(job, engine=job.engine.open())
+        self.job, self.salts = opened, count(1)
         self.answers: dict[tuple[str, int], dict[str, tuple[Answer, str]]] = {}
         self.tokens: dict[tuple[str, int], int] = {}
-        if job.engine.open is not None:
-            job.engine.open()
-        self.opened = opens(job.info.frame)
+        self.opened = opens(opened.info.frame)
         self.beginning = 0  # tokens of the line that makes a prompt new
 
     def ask(self, pairs: Sequence[Pair], advance: Callable[[str, int], None]) -> None:
         """Ask the rows of pairs in all conditions."""
         asked = failed = 0
-        for request, condition, answer in self._answers(self._waves(pairs)):
+        for request, condition, reply in self._answers(self._waves(pairs)):
+            answer = self.job.finished(reply)
             row = request.config, request.row.index
             self.answers.setdefault(row, {})[condition] = answer, self._kind(request, answer)
             self.tokens[row] = answer.prompt_tokens or self.tokens.get(row, len(request.ids))

@@ -80,8 +80,8 @@ def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engin
          "empty where prompt tokens are 0 to 8 mod 16: 72 of 72 against 0 of 56, p < 1e-6"),
         (lambda tokens, hit: hit and tokens % 128 == 4, "x",
          "lost where prompt tokens are 4 mod 128, only on a self-hit: 3 of 3 against 0 of 125"),
-        (lambda tokens, hit: hit and tokens % 3 == 0, None,
-         "null at any number of prompt tokens, only on a self-hit: 43 of 128 against 0 of 128"),
+        (lambda tokens, hit: hit and tokens % 3 == 0, "x",
+         "lost at any number of prompt tokens, only on a self-hit: 42 of 128 against 0 of 128"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named(

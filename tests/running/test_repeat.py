@@ -206,9 +206,9 @@ def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_agai
     ruler_eval.run(frozen, out=tmp_path / "run", engine="python", options=named, rows=1)
     del sys.modules["strange_answers"]
     with pytest.raises(UsageError, match="names code, which is not run"):
-        ruler_eval.repeat(tmp_path / "run", 1)
+        repeat(tmp_path / "run", 1)
     assert "strange_answers" not in sys.modules
-    assert ruler_eval.repeat(tmp_path / "run", 1, options=named).changed == 0
+    assert repeat(tmp_path / "run", 1, options=named).changed == 0
 
 
 def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: Path) -> None:
