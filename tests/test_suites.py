@@ -226,7 +226,7 @@ def test_a_wrong_task_is_refused_with_file_key_and_value(task: str, tmp_path: Pa
         (b"name: \xff", "mine.yaml: not UTF-8 at byte 6"),
         (b"name: x\n\nabout: \0", "mine.yaml:3: special characters are not allowed"),
         (b"", "mine.yaml:1: a suite is a mapping"),
-        (bytes(200_001), "at most 200000 bytes"),
+        (bytes(200_001), "at most 200,000 are read"),
     ],
 )
 def test_a_file_that_is_not_text_or_too_large_is_one_line(
@@ -242,8 +242,8 @@ def test_what_is_no_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     for name, said in (
-        ("none.yaml", "cannot be read: No such file"), ("folder.yaml", "not a file"),
-        ("pipe.yaml", "not a file"), ("loop.yaml", "cannot be"),
+        ("none.yaml", "cannot be read: No such file"), ("folder.yaml", "Is a directory"),
+        ("pipe.yaml", "not a regular file"), ("loop.yaml", "cannot be"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=said):
             load_suite(str(tmp_path / name))

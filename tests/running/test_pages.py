@@ -102,7 +102,7 @@ def test_a_sound_engine_shows_nothing_and_too_few_rows_tell_nothing(
     )
     few = repeat(pages=True, data=tmp_path, generate=flawed(lambda *_: False))
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 64 rows")
-    with pytest.raises(UsageError, match="no rows for every residue of this length; it has 1024"):
+    with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
         repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
 
 
