@@ -146,7 +146,9 @@ def test_the_locked_wheels_are_the_tested_versions_of_everything_that_is_needed(
     }
     form = re.compile(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}")
     locked = {
-        match[1]: match[2] for match in map(form.fullmatch, lines("constraints.sha256")) if match
+        plain(match[1]): match[2]
+        for match in map(form.fullmatch, lines("constraints.sha256"))
+        if match
     }
     assert len(locked) == len(lines("constraints.sha256"))
     assert {name: tested[name] for name in locked} == locked

@@ -563,7 +563,9 @@ def _identity(run: Scores) -> object:
     """Return what tells a run from others: results of the same answers to all rows are one run."""
     if not run.table.answered.all():
         return object()
-    return run.fingerprint, run.table.headline.tobytes(), run.table.questions.tobytes()
+    table = run.table
+    columns = (table.official, table.exact, table.questions)
+    return run.fingerprint, *(column.tobytes() for column in columns)
 
 
 def categories_of(runs: Sequence[Scores]) -> dict[str, str]:

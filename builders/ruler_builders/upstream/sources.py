@@ -21,6 +21,7 @@ from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
+from ruler_data.network import Unreachable
 from ruler_data.tasks import Task
 
 #: Versions of wonderwords by the sha256 of their three lists.
@@ -283,8 +284,11 @@ class UpstreamSources:
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
-        files = files or pinned_files(spec, network=self._network)
+        where, file = f"source {name} ({spec.title})", spec.local[0]
+        try:
+            files = files or pinned_files(spec, network=self._network)
+        except Unreachable as error:
+            raise RulerError(where, f"{error}; give --sources DIR with it ({file})") from error
         if len(files) != 1 or files[0].suffix != ".json":
-            where, file = f"source {name} ({spec.title})", spec.local[0]
             raise RulerError(where, f"upstream reads one file, {file}; give --sources DIR with it")
         return files[0]
