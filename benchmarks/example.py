@@ -116,7 +116,7 @@ def main() -> None:
         shutil.copy(data / "manifest.json", kept)
     for name, protocol, wanted in runs:
         run(name, protocol, wanted, options.out)
-    ruler("eval", "report", *folders[:2], "--out", options.out / "report")
+    ruler("eval", "report", *folders[:2], "--out", options.out / "report-small")
     ruler("eval", "compare", *folders[:2])
 
 
