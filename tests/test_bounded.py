@@ -233,7 +233,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "rows.json": lambda folder: ruler_builders.import_rows(
         folder / "rows.json", tokenizer="mistral", out=folder / "out"
     ),
-    "predictions.csv": lambda folder: ruler_report.results(folder, str(folder.parent / "copy")),
+    "predictions.csv": lambda folder: ruler_report.results(
+        folder, str(folder.parent / "copy"), model="m", protocol="completion"
+    ),
     "rows.jsonl": lambda folder: ruler_builders.identify(folder / "rows.jsonl"),
 }
 

@@ -13,7 +13,15 @@ from ruler_data.version import DATA_VERSION
 from tests.hub import READ
 from tests.hub_faults import answers
 from tests.publishing import Site
-from tests.tampering import copy_of, edit_card, edit_table, manifest_of, table_of
+from tests.tampering import (
+    bytes_of,
+    copy_of,
+    edit_card,
+    edit_file,
+    edit_manifest,
+    manifest_of,
+    table_of,
+)
 
 VT = "vt_1024/test-00000-of-00001.parquet"
 
@@ -182,7 +190,11 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
 def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
     folder = copy_of(site.builds(), tmp_path)
-    edit_table(folder, "vt_1024", table_of(folder, "vt_1024"))  # rewritten with other options
+    version = manifest_of(folder).pyarrow  # what another version writes is claimed
+    other = "0" + version[1:]
+    data = bytes_of(table_of(folder, "vt_1024")).replace(version.encode(), other.encode())
+    edit_file(folder, "vt_1024", data)
+    edit_manifest(folder, pyarrow=other)
     refused = site.publish(folder, "1.1.0")
     assert refused.code == 2 and "this is 1.0.1" in refused.said
     site.hub.requests.clear()

@@ -123,18 +123,21 @@ class BuildDir:
         if seed is not None:
             msg = f"--fresh draws a seed of its own; leave out --seed {seed}"
             raise UsageError(msg)
-        with suppress(RulerError):  # a damaged manifest: the build reports it
-            earlier = self.manifest() or self.unfinished()
-            if earlier is not None and earlier.is_private:
-                return earlier.seed
+        if (earlier := self._earlier()) and earlier.is_private:
+            return earlier.seed
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
 
     def choose_essays(self, essays: EssaysName | None) -> EssaysName:
         """Return which essays a build takes: those of its folder, unless others are named."""
-        with suppress(RulerError):  # a damaged manifest: the build reports it
-            if essays is None and (earlier := self.manifest() or self.unfinished()):
-                return essays_of(earlier)
+        if essays is None and (earlier := self._earlier()):
+            return essays_of(earlier)
         return essays or "nvidia"
+
+    def _earlier(self) -> Manifest | None:
+        """Return the manifest of an earlier build; None also where the build will say why not."""
+        with suppress(RulerError, OSError):  # damaged, or no place for a folder
+            return self.manifest() or self.unfinished()
+        return None
 
     def clear(self) -> None:
         """Remove an earlier build, finished or not; what else is in the folder stays."""
