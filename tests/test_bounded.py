@@ -170,8 +170,12 @@ def bomb(folder: Path, name: str) -> Path:
         numbers = pa.array([0] * rows, pa.int32())
         repeated = pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, value)])
     path = folder / file_of("vt_1024")
+    # In their places, so that nothing but the size is wrong.
+    table = pa.concat_tables([table] * rows).set_column(
+        0, "index", pa.array(range(rows), pa.int32())
+    )
     pq.write_table(
-        pa.concat_tables([table] * rows).set_column(place, column, repeated), path,
+        table.set_column(place, column, repeated), path,
         compression="zstd", row_group_size=rows, **options,
     )  # fmt: skip
     data = path.read_bytes()
