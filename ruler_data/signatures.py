@@ -67,10 +67,12 @@ def checked(function: F) -> F:
         UsageError: on the call; with name, value and what is allowed.
     """
     signature = inspect.signature(function)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    open_ended = inspect.Parameter.VAR_KEYWORD in kinds  # options of an engine
 
     @wraps(function)
     def call(*values: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the signature says
-        for name in keywords.keys() - signature.parameters.keys():
+        for name in () if open_ended else keywords.keys() - signature.parameters.keys():
             hint = near(name, signature.parameters)
             msg = f"{function.__name__}() has no argument {name!r}{hint}"
             raise TypeError(msg)
