@@ -20,8 +20,11 @@ import time
 import tomllib
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tokenizers import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared")).resolve()
@@ -45,8 +48,14 @@ MODELS = {
 }  # fmt: skip
 
 
+@cache
+def tokenizer() -> Tokenizer:
+    """Return the tokenizer in which the pages' first model is asked."""
+    return Tokenizer.from_file(str(SHARED / "tokenizers" / "llama3" / "tokenizer.json"))
+
+
 class Server(BaseHTTPRequestHandler):
-    """Answers completions with a number that follows from the prompt."""
+    """Answers completions with the number of a needle, or else one that follows from the prompt."""
 
     protocol_version = "HTTP/1.1"
 
@@ -59,7 +68,11 @@ class Server(BaseHTTPRequestHandler):
         """Complete a prompt of token ids."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["prompt"]
-        text = f" {zlib.crc32(json.dumps(prompt).encode()) % 10**7:07}"
+        words = tokenizer().decode(prompt) if isinstance(prompt, list) else prompt
+        asked = re.search(r"magic number for ([\w-]+) mentioned", words)
+        needle = asked and re.search(rf"numbers for {asked[1]} is: (\d+)", words)
+        number = needle[1] if needle else f"{zlib.crc32(words.encode()) % 10**7:07}"
+        text = f" {number}"
         usage = {"prompt_tokens": len(prompt), "completion_tokens": 4}
         usage["total_tokens"] = sum(usage.values())
         choice = {"index": 0, "text": text, "finish_reason": "stop"}
