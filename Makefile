@@ -94,6 +94,9 @@ locked: $(VENV)/.made ## Install the tested versions by their hashes (Linux x86-
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement constraints.sha256
 	@touch $(VENV)/.locked
 
+# Messages then name SOURCES instead of --sources.
+build verify publish release: export RULER_MAKE = 1
+
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
 	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
 

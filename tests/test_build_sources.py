@@ -303,9 +303,11 @@ def test_real_sources_that_cannot_be_had_are_never_replaced(
     asked: Asked, tmp_path: Path, task: str
 ) -> None:
     order = (*asked, "--tasks", task, "--sources-kind", "real", "--out", tmp_path / "out")
-    line = one_line(run(*order, env={"RULER_CACHE": str(tmp_path / "cache")}), code=1)
-    assert "--sources DIR" in line
+    cache = {"RULER_CACHE": str(tmp_path / "cache")}
+    assert "--sources DIR" in one_line(run(*order, env=cache), code=1)
     assert not (tmp_path / "out").exists()
+    if task == "qa_1":  # of all alike
+        assert "SOURCES=DIR" in one_line(run(*order, env={**cache, "RULER_MAKE": "1"}), code=1)
 
 
 def test_a_download_in_the_cache_that_is_not_the_pinned_file_is_not_used(

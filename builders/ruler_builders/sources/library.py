@@ -206,8 +206,8 @@ class Library:
 
 
 def sources_option() -> str:
-    """Return how to give sources: in words of make for those who started it."""
-    return "SOURCES=DIR with it" if os.environ.get("MAKELEVEL") else "--sources DIR with it"
+    """Return how to give sources: in words of make for targets of the Makefile, which say so."""
+    return "SOURCES=DIR with it" if os.environ.get("RULER_MAKE") else "--sources DIR with it"
 
 
 def _essay_text(path: Path) -> str:
