@@ -49,9 +49,9 @@ MODELS = {
 
 
 @cache
-def tokenizer() -> Tokenizer:
-    """Return the tokenizer in which the pages' first model is asked."""
-    return Tokenizer.from_file(str(SHARED / "tokenizers" / "llama3" / "tokenizer.json"))
+def tokenizer(model: str) -> Tokenizer:
+    """Return the tokenizer in which a model is asked."""
+    return Tokenizer.from_file(str(SHARED / "tokenizers" / MODELS[model][0] / "tokenizer.json"))
 
 
 class Server(BaseHTTPRequestHandler):
@@ -68,7 +68,7 @@ class Server(BaseHTTPRequestHandler):
         """Complete a prompt of token ids."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["prompt"]
-        words = tokenizer().decode(prompt) if isinstance(prompt, list) else prompt
+        words = tokenizer(body["model"]).decode(prompt) if isinstance(prompt, list) else prompt
         asked = re.search(r"magic number for ([\w-]+) mentioned", words)
         needle = asked and re.search(rf"numbers for {asked[1]} is: (\d+)", words)
         number = needle[1] if needle else f"{zlib.crc32(words.encode()) % 10**7:07}"
