@@ -16,13 +16,13 @@ from measuring import about, cpu, facts, table
 from ruler_data import TASKS
 from ruler_eval.data import DataInfo
 from ruler_eval.run_dir import RunInfo
+from ruler_eval.scores import ConfigScores, Depth, Scores
 from ruler_report import report
-from ruler_report.results_file import ConfigResult, Depth, Results
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
 
-def results_of(run: int, rows: int, fall: float = 0.04) -> Results:
+def results_of(run: int, rows: int, fall: float = 0.04) -> Scores:
     """Return a run whose scores fall with its number and with length."""
     configs = {}
     for task in TASKS.values():
@@ -33,7 +33,7 @@ def results_of(run: int, rows: int, fall: float = 0.04) -> Results:
                 float(rng.random() < 0.97 - fall * run - 0.08 * place) for _ in range(rows)
             )
             wrong = tuple(index for index, score in enumerate(scores) if not score)
-            configs[name] = ConfigResult(
+            configs[name] = ConfigScores(
                 digest=name, question_digest=task.name, family=task.params.family,
                 category=task.category, metric=task.metric, rows=rows, scores=scores,
                 exact=scores, f1=scores, characters=(20,) * rows, tokens=(7,) * rows,
@@ -44,7 +44,7 @@ def results_of(run: int, rows: int, fall: float = 0.04) -> Results:
     digests, counts = {name: name for name in configs}, dict.fromkeys(configs, rows)
     data = DataInfo(None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, digests, counts)
     info = RunInfo(data, f"org/model-{run}", None, "completion", "oracle")
-    return Results(info, info.fingerprint, configs)
+    return Scores(info, info.fingerprint, configs)
 
 
 def main() -> None:

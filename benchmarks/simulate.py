@@ -24,8 +24,9 @@ import numpy.typing as npt
 from measuring import about, table
 
 from ruler_report.baseline import NOT_WORSE, WORSE, verdicts_of
-from ruler_report.frame import Cell, Digests, Means, columns_of, frame_of, resample
-from ruler_report.published import published
+from ruler_report.frame import Cell, Digests, columns_of, frame_of
+from ruler_report.means import Means, resample
+from ruler_report.procedures import published
 
 Floats = npt.NDArray[np.float64]
 FULL = 500

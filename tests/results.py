@@ -9,15 +9,15 @@ from typing import Any
 from ruler_data import TASKS
 from ruler_eval.data import DataInfo
 from ruler_eval.run_dir import RunInfo
-from ruler_report.results_file import ConfigResult, Depth, Results
+from ruler_eval.scores import ConfigScores, Depth, Scores
 
-Scores = Mapping[str, Sequence[float | None]]
+ConfigLists = Mapping[str, Sequence[float | None]]
 
 
-def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigResult:  # noqa: ANN401
+def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigScores:  # noqa: ANN401
     """Return a config with these scores, its failures and answers made to fit."""
     wrong = tuple(i for i, score in enumerate(scores) if score is not None and score < 1)
-    one = ConfigResult(
+    one = ConfigScores(
         digest="sha256:" + "0" * 64,
         family="vt",
         category="multi-hop tracing",
@@ -36,7 +36,7 @@ def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigResul
     return replace(one, **changes)
 
 
-def results_of(scores: Scores, **changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
+def results_of(scores: ConfigLists, **changes: Any) -> Scores:  # noqa: ANN401 - fields of RunInfo
     """Return the results of a run with these scores."""
     configs = {
         name: config_result(column, **_kind(name), questions=questions_of(name, len(column)))
@@ -51,7 +51,7 @@ def results_of(scores: Scores, **changes: Any) -> Results:  # noqa: ANN401 - fie
     run = RunInfo(data, "org/model-7b", "0" * 40, "completion", "vllm",
                   {"version": "0.33.0", "dtype": "bfloat16"}, {"temperature": 0.0})  # fmt: skip
     run = replace(run, **changes)
-    return Results(run, run.fingerprint, configs)
+    return Scores(run, run.fingerprint, configs)
 
 
 def questions_of(config: str, rows: int) -> str:

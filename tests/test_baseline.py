@@ -11,12 +11,12 @@ import pytest
 from ruler_data import TASKS
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Floor
+from ruler_eval.scores import ConfigScores, Scores
 from ruler_report.baseline import Retention, gate
 from ruler_report.baseline import retention as retention_of
-from ruler_report.comparison import compare, lineup
+from ruler_report.contents import build
 from ruler_report.frame import Name
-from ruler_report.pages.report import build
-from ruler_report.results_file import ConfigResult, Results
+from ruler_report.lineup import compare, lineup
 from ruler_report.summary import summarize
 from tests.commands import succeeded
 from tests.results import coin, config_result, questions_of, results_of
@@ -27,7 +27,7 @@ from tests.test_report import save
 CONFIGS = ("vt_4096", "vt_8192", "niah_single_1_4096", "niah_single_1_8192")
 
 
-def run_with(lost: float, rows: int = 400, **changes: object) -> Results:
+def run_with(lost: float, rows: int = 400, **changes: object) -> Scores:
     """Return a run that loses a share of the rows that the full one has right."""
     scores = {}
     for name in CONFIGS:
@@ -36,12 +36,12 @@ def run_with(lost: float, rows: int = 400, **changes: object) -> Results:
     return results_of(scores, model=f"org/lost-{lost}", **changes)
 
 
-def column(name: str, scores: Sequence[float | None]) -> ConfigResult:
+def column(name: str, scores: Sequence[float | None]) -> ConfigScores:
     """Return a config with these scores, of the same questions as those of other runs."""
     return config_result(scores, questions=questions_of(name, len(scores)))
 
 
-def retention(run: Results, base: Results) -> dict[Name, Retention]:
+def retention(run: Scores, base: Scores) -> dict[Name, Retention]:
     return retention_of(lineup([base, run]), 0, 1)
 
 

@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from ruler_data import RulerError
-from ruler_report.comparison import caveats, compare
-from ruler_report.results_file import Results, read_results, write_results
+from ruler_eval.scores import Scores, read_results, write_results
+from ruler_report.lineup import compare
+from ruler_report.runs import caveats
 from tests.conftest import Builds
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -22,24 +23,24 @@ from tests.runs import patchy, refused, reported, scored_run
 SCORES = {f"vt_{length}": coin(f"c{length}", 0.8, 50) for length in (4096, 8192)}
 
 
-def save(folder: Path, results: Results) -> Path:
+def save(folder: Path, results: Scores) -> Path:
     folder.mkdir(exist_ok=True)
     write_results(folder / "results.json", results)
     return folder
 
 
-def on(**data: Any) -> Callable[[Results], Results]:  # noqa: ANN401 - fields of DataInfo
+def on(**data: Any) -> Callable[[Scores], Scores]:  # noqa: ANN401 - fields of DataInfo
     return lambda r: replace(r, run=replace(r.run, data=replace(r.run.data, **data)))
 
 
-def configs_with(**changes: Any) -> Callable[[Results], Results]:  # noqa: ANN401 - of ConfigResult
+def configs_with(**changes: Any) -> Callable[[Scores], Scores]:  # noqa: ANN401 - of ConfigResult
     return lambda r: replace(
         r, configs={name: replace(one, **changes) for name, one in r.configs.items()}
     )
 
 
 ELSEWHERE = {"digest": "sha256:1", "question_digest": "sha256:a", "questions": ""}
-OTHERS: list[tuple[Callable[[Results], Results], str]] = [
+OTHERS: list[tuple[Callable[[Scores], Scores], str]] = [
     (configs_with(**ELSEWHERE),
      "the rows differ, and the first run was scored by a version that did not record what they "
      "ask; score it again, `ruler-eval score RUN`"),
@@ -55,7 +56,7 @@ OTHERS: list[tuple[Callable[[Results], Results], str]] = [
 
 @pytest.mark.parametrize(("change", "why"), OTHERS)
 def test_runs_that_differ_in_more_than_the_model_are_refused_unless_forced(
-    change: Callable[[Results], Results], why: str, tmp_path: Path
+    change: Callable[[Scores], Scores], why: str, tmp_path: Path
 ) -> None:
     first = save(tmp_path / "a", configs_with(questions="")(results_of(SCORES)))
     second = save(tmp_path / "b", change(configs_with(questions="")(results_of(SCORES))))

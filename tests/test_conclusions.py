@@ -13,12 +13,12 @@ import pytest
 
 from ruler_data.errors import RulerError
 from ruler_eval.answers import Validity
+from ruler_eval.scores import Scores
 from ruler_report.baseline import gate
 from ruler_report.board import build as board_of
-from ruler_report.comparison import Lineup, lineup
-from ruler_report.frame import FEWEST
-from ruler_report.pages.report import build
-from ruler_report.results_file import Results
+from ruler_report.contents import build
+from ruler_report.lineup import Lineup, lineup
+from ruler_report.means import FEWEST
 from ruler_report.summary import summarize
 from tests.results import config_result, questions_of, results_of
 
@@ -27,7 +27,7 @@ TASKS = ("vt", "cwe", "niah_single_1")
 LENGTHS = (4096, 8192)
 
 
-def random_run(rng: random.Random, name: str, pool: int) -> Results:
+def random_run(rng: random.Random, name: str, pool: int) -> Scores:
     """Return a run of one of many kinds."""
     kind = rng.choice(
         ["whole"] * 3 + ["prefix", "subset", "holes", "fewer", "seed", "refused", "claimed",
@@ -71,7 +71,7 @@ def random_run(rng: random.Random, name: str, pool: int) -> Results:
     )  # fmt: skip
 
 
-def bounds(run: Results, field: Lineup, place: int) -> tuple[float, float]:
+def bounds(run: Scores, field: Lineup, place: int) -> tuple[float, float]:
     """Return a run's least and largest mean over the frame, row by row, in percent."""
     least = most = 0.0
     for task in field.frame.tasks:
@@ -134,7 +134,7 @@ def check_sentences(field: Lineup, verdict: tuple[str, ...]) -> None:
                    if run != named)  # fmt: skip
 
 
-def check_gate(rng: random.Random, base: Results, new: Results) -> None:
+def check_gate(rng: random.Random, base: Scores, new: Scores) -> None:
     """Check the verdict of a gate against the rows of its baseline."""
     margin = rng.choice((1.0, 5.0, 20.0))
     try:

@@ -15,7 +15,7 @@ from ruler_data import RulerError
 from ruler_eval.data import open_dataset
 from ruler_eval.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring import load_scores
-from ruler_report import write
+from ruler_report import page
 from ruler_report.publication import compose
 from tests.commands import one_line, succeeded
 from tests.running.processes import evaluate
@@ -198,10 +198,10 @@ def test_no_command_takes_scores_that_their_answers_contradict(
 
 def test_where_nothing_can_be_written_scores_are_printed(scored: Path, tmp_path: Path) -> None:
     nowhere, scores = Path("/proc/no/results.json"), load_scores(scored)
-    done = write.score(scores, nowhere, is_asked=False)
+    done = page.score(scores, nowhere, is_asked=False)
     assert done.file is None and "the scores are only printed" in " ".join(done.notes)
     with pytest.raises(RulerError, match="cannot be written"):
-        write.score(scores, nowhere, is_asked=True)
+        page.score(scores, nowhere, is_asked=True)
     (tmp_path / "file").touch()
     env = {"RULER_CACHE": str(tmp_path / "file" / "cache")}
     succeeded(evaluate("compare", scored, scored, env=env))

@@ -184,7 +184,7 @@ def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None
     for domain in ("code", "legal", "technical", "tables"):
         assert any(name.startswith(f"ruler_builders/domains/{domain}/") for name in names)
     assert "ruler_report/published/paper-2024-08.csv" in names
-    assert "ruler_report/pages/templates/report.html.j2" in names
+    assert "ruler_report/templates/report.html.j2" in names
 
 
 SUITES = {name: suite for name, suite in packaged().items() if name != "ruler"}

@@ -22,7 +22,7 @@ from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
 from ruler_eval.scores import BINS, ConfigScores, read_results, write_results
 from ruler_eval.scoring import evidence_of
-from ruler_report.comparison import compare
+from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target

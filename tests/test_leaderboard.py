@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ruler_data import TASKS, RulerError, UsageError
+from ruler_eval.scores import Scores, write_results
 from ruler_report import leaderboard
 from ruler_report.board import build
 from ruler_report.effective_length import effective_length
-from ruler_report.pages.report import notes_of
-from ruler_report.results_file import Results, write_results
+from ruler_report.summary import notes_of
 from tests.commands import succeeded
 from tests.hub import Hub, Repo
 from tests.results import coin, results_of
@@ -26,7 +26,7 @@ LABELS = [*(f"org/{name}" for name in NAMES[:3]), f'"org/{NAMES[3]}"']
 RATES, COINS = (0.95, 0.6, 0.6, 0.2), (0, 1, 1, 3)
 
 
-def run_of(place: int, rows: int = 150, **changes: object) -> Results:
+def run_of(place: int, rows: int = 150, **changes: object) -> Scores:
     scores = {
         f"{task}_{length}": coin(
             f"{COINS[place]}{task}{length}", RATES[place] - 0.1 * (length > 4096), rows
@@ -77,7 +77,7 @@ def test_a_board_says_of_a_run_what_its_report_says() -> None:
     assert build([without]).entries[0].model == "great without context"
 
 
-def with_data(results: Results, **changes: object) -> Results:
+def with_data(results: Scores, **changes: object) -> Scores:
     return replace(results, run=replace(results.run, data=replace(results.run.data, **changes)))  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ def with_data(results: Results, **changes: object) -> Results:
         (with_data(RUNS[1], edition="upstream-2026-07"), "the editions differ"),
     ],
 )
-def test_protocols_and_editions_are_not_mixed(other: Results, why: str, tmp_path: Path) -> None:
+def test_protocols_and_editions_are_not_mixed(other: Scores, why: str, tmp_path: Path) -> None:
     with pytest.raises(RulerError, match=why):
         leaderboard([RUNS[0], other], tmp_path / "out")
 

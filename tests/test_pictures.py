@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_report.against import against, place_of
-from ruler_report.comparison import lineup
-from ruler_report.depth import retrieval_by_depth
+from ruler_eval.scores import Depth, Scores
 from ruler_report.drawing import (
     COLOURS,
     Dots,
@@ -29,22 +27,25 @@ from ruler_report.drawing import (
     stroke,
     thin_ticks,
 )
-from ruler_report.frame import Point
+from ruler_report.lineup import lineup
+from ruler_report.means import Point
 from ruler_report.pictures import (
     FEW,
+    against,
     depth_picture,
     differences_picture,
     lengths_picture,
+    place_of,
+    retrieval_by_depth,
     tasks_picture,
 )
-from ruler_report.results_file import Depth, Results
 from ruler_report.summary import ScoredRun, summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)
 
 
-def scored(results: Results, label: str = "org/model") -> ScoredRun:
+def scored(results: Scores, label: str = "org/model") -> ScoredRun:
     return ScoredRun(label, results, summarize(results))
 
 

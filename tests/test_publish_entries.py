@@ -10,9 +10,8 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from ruler_data import TASKS, RulerError
-from ruler_report import every_eval_ever
-from ruler_report.publication import entries, file_name, to_yaml
-from ruler_report.results_file import Results
+from ruler_eval.scores import Scores
+from ruler_report.publication import entries, file_name, record_of, to_yaml
 from ruler_report.summary import summarize
 from tests.conftest import ROOT
 from tests.results import coin, results_of
@@ -26,7 +25,7 @@ def boards(kind: str = "completion_balanced") -> set[str]:
     return {f"{name}_{kind}" for name in ("ruler", "ruler_4096", "ruler_8192")}
 
 
-def full(**changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
+def full(**changes: Any) -> Scores:  # noqa: ANN401 - fields of RunInfo
     """Return a run of all 13 tasks at two lengths."""
     return results_of({name: coin(name, 0.9, 30) for name in FULL}, **changes)
 
@@ -76,12 +75,12 @@ def test_a_run_of_some_lengths_enters_no_mean_over_all() -> None:
     ]
 
 
-def of_data(**changes: Any) -> Results:  # noqa: ANN401 - fields of DataInfo
+def of_data(**changes: Any) -> Scores:  # noqa: ANN401 - fields of DataInfo
     results = full()
     return replace(results, run=replace(results.run, data=replace(results.run.data, **changes)))
 
 
-NO_SCORE: list[tuple[Results, str]] = [
+NO_SCORE: list[tuple[Scores, str]] = [
     (of_data(repo=None), "rows are of a folder"),
     (of_data(sample=True), "rows are of the sample corpus"),
     (of_data(suite="mini"), "its suite is mini, not ruler"),
@@ -92,10 +91,10 @@ NO_SCORE: list[tuple[Results, str]] = [
 
 
 @pytest.mark.parametrize(("results", "why"), NO_SCORE, ids=[why for _, why in NO_SCORE])
-def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, why: str) -> None:
+def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Scores, why: str) -> None:
     with pytest.raises(RulerError, match=why):
         entries(results, summarize(results), FULL, boards(), "https://hub/x")
-    text = every_eval_ever.record(results, summarize(results), None, "https://hub/datasets/o/p")
+    text = record_of(results, summarize(results), None, "https://hub/datasets/o/p")
     assert ("ruler/mean_4096" in text) == (results.run.data.repo is None)
 
 
@@ -103,7 +102,7 @@ def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, w
 def test_a_record_keeps_to_the_schema_of_every_eval_ever(at: str | None) -> None:
     schema = json.loads((ROOT / "tests/golden/every_eval_ever.schema.json").read_text("utf-8"))
     for results in (full(), full(engine="python"), of_data(repo=None)):
-        text = every_eval_ever.record(results, summarize(results), at, "https://hub/datasets/o/p")
+        text = record_of(results, summarize(results), at, "https://hub/datasets/o/p")
         jsonschema.validate(json.loads(text), schema)
         assert (
             ("self_deployed" in text) == ("open_weights" in text) == (results.run.engine == "vllm")

@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import DATA_VERSION
 from ruler_report.effective_length import OVERALL, THRESHOLDS, effective_length, ranks
-from ruler_report.published import LENGTHS, published
+from ruler_report.procedures import LENGTHS, published
 from tests.commands import succeeded
 from tests.conftest import ROOT, Cli
 from tests.running.processes import evaluate

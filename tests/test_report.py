@@ -18,9 +18,9 @@ from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
-from ruler_report.comparison import labels_of
-from ruler_report.pages.report import build
-from ruler_report.results_file import Example, Results, read_results, write_results
+from ruler_eval.scores import Example, Scores, read_results, write_results
+from ruler_report.contents import build
+from ruler_report.runs import labels_of
 from ruler_report.summary import summarize
 from tests.commands import succeeded
 from tests.conftest import ROOT
@@ -32,7 +32,7 @@ LENGTHS = (4096, 8192)
 FEW = ("vt", "cwe")
 
 
-def few(name: str, rate: float = 0.95, tasks: Iterable[str] = FEW, rows: int = 12) -> Results:
+def few(name: str, rate: float = 0.95, tasks: Iterable[str] = FEW, rows: int = 12) -> Scores:
     """Return a run of some tasks at two lengths."""
     scores = {
         f"{task}_{length}": coin(f"{name}/{task}/{length}", rate - 0.05 * place, rows)
@@ -42,7 +42,7 @@ def few(name: str, rate: float = 0.95, tasks: Iterable[str] = FEW, rows: int = 1
     return results_of(scores, model=f"org/{name}")
 
 
-def save(folder: Path, results: Results) -> Path:
+def save(folder: Path, results: Scores) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_results(folder / "results.json", results)
     return folder
@@ -256,7 +256,7 @@ def test_an_effective_length_by_another_threshold_says_so(tmp_path: Path) -> Non
 
 
 def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_differs() -> None:
-    def of(model: str, revision: str = "", **options: float) -> Results:
+    def of(model: str, revision: str = "", **options: float) -> Scores:
         info = {"arguments": options}
         return results_of({"vt_4096": [1.0]}, model=model, model_revision=revision or None,
                           engine_info=info)  # fmt: skip
@@ -296,7 +296,7 @@ HOSTILE = (
 )
 
 
-def hostile() -> Results:
+def hostile() -> Scores:
     example = Example("vt_4096", 1, "other", 0.0, HOSTILE, ("=1+1", HOSTILE), HOSTILE)
     results = replace(few("hostile", rows=6), examples=(example,), notes=(HOSTILE,))
     run = replace(

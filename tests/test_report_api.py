@@ -10,8 +10,8 @@ import pytest
 
 import ruler_report
 from ruler_data import UsageError
-from ruler_report.pages.report import build
-from ruler_report.results_file import Cost, Results
+from ruler_eval.scores import Cost, Scores
+from ruler_report.contents import build
 from tests.commands import succeeded
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -40,7 +40,7 @@ def test_a_comparison_shows_and_returns_what_the_command_prints(runs: list[Path]
     assert record == json.loads(json.dumps(comparison.to_record()))
 
 
-def with_cost(results: Results, seconds: float) -> Results:
+def with_cost(results: Scores, seconds: float) -> Scores:
     """Return results whose rows, two or more, took these seconds together."""
     for name, one in results.configs.items():
         results.configs[name] = replace(one, cost=Cost(2, 3, 8000, seconds))

@@ -10,7 +10,7 @@ import pytest
 
 import ruler_report
 from ruler_data import TASKS
-from ruler_report.format import latex_text
+from ruler_report.typesetting import latex_text
 from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.results import config_result

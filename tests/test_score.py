@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ruler_data import TASKS, Row
 from ruler_eval.metrics import any_of, clean, recall
 from ruler_eval.predictions import Place, parse_record
-from ruler_report.frame import mean_percent
+from ruler_report.means import mean_percent
 from tests.conftest import ROOT
 from tests.running.processes import evaluate
 from tests.runs import Say, golden, make_run, refused, rows_of, silent

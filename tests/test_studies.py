@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_eval.scores import params_of
-from ruler_report.pages.report import build
-from ruler_report.results_file import Results, read_results
+from ruler_eval.scores import Scores, params_of, read_results
+from ruler_report.contents import build
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
@@ -28,7 +27,7 @@ tasks:
 """
 
 
-def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) -> Results:
+def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) -> Scores:
     """Return a run of a packaged suite, right with a chance that falls from task to task."""
     tasks = packaged()[suite].tasks
     scores, params = {}, {}

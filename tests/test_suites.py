@@ -11,9 +11,8 @@ import pytest
 
 from ruler_data import TASKS, UsageError
 from ruler_data.suites import load_suite, packaged, with_own_domains
-from ruler_report.pages.report import caveats_of
-from ruler_report.results_file import Results
-from ruler_report.summary import summarize
+from ruler_eval.scores import Scores
+from ruler_report.summary import caveats_of, summarize
 from tests.conftest import ROOT, Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -301,7 +300,7 @@ def test_its_rows_are_the_first_of_the_benchmark_s(tmp_path: Path, cli: Cli) -> 
         assert rows_of(tmp_path / "mini", config) == rows_of(tmp_path / "ruler", config)[:3]
 
 
-def run_of(rows: int, tasks: int = 13) -> Results:
+def run_of(rows: int, tasks: int = 13) -> Scores:
     """Return a run of the small suite."""
     results = results_of({f"{task}_4096": coin(task, 0.8, rows) for task in list(TASKS)[:tasks]})
     data = replace(results.run.data, suite="mini")

@@ -15,10 +15,11 @@ import numpy as np
 from ruler_data.errors import UsageError
 from ruler_data.names import counted
 from ruler_eval.scores import Run, read_results, refused
-from ruler_report.comparison import Comparison, Lineup, check_scored, lineup
-from ruler_report.format import format_length, format_number, visible
-from ruler_report.frame import FEWEST, Gap, Means, Name
-from ruler_report.table import Printable, Table
+from ruler_report.comparison import Comparison
+from ruler_report.frame import Name
+from ruler_report.lineup import Lineup, check_scored, lineup
+from ruler_report.means import FEWEST, Gap, Means
+from ruler_report.typesetting import Printable, Table, format_length, format_number, visible
 
 #: Percentage points that a run may lose.
 MARGIN = 1.0

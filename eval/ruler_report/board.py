@@ -19,16 +19,14 @@ from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, counted
 from ruler_data.tasks import TASKS
-from ruler_report.comparison import format_ranks, lineup
+from ruler_eval.scores import FILENAME, Run, Scores, read_results
 from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS, effective_length_of
-from ruler_report.format import TEMPLATES, format_length, render, visible
-from ruler_report.frame import Estimate
-from ruler_report.pages.render import page_style
-from ruler_report.pages.report import attributed, notes_of
-from ruler_report.results_file import FILENAME, Results, Run, read_results
-from ruler_report.runs import folder_of, named_scores
-from ruler_report.summary import group_of
-from ruler_report.table import Printable
+from ruler_report.lineup import format_ranks, lineup
+from ruler_report.means import Estimate
+from ruler_report.page import page_style
+from ruler_report.runs import attributed, folder_of, named_scores
+from ruler_report.summary import group_of, notes_of
+from ruler_report.typesetting import TEMPLATES, Printable, format_length, render, visible
 
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
 
@@ -108,7 +106,7 @@ class Board(Printable):
         return record
 
 
-def derive_all(places: Sequence[Run], names: Sequence[str], data: str | None) -> list[Results]:
+def derive_all(places: Sequence[Run], names: Sequence[str], data: str | None) -> list[Scores]:
     """Return the scores of runs.
 
     `places` are runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
@@ -154,7 +152,7 @@ def _read(place: Run) -> Run:
 
 
 def build(
-    results: Sequence[Results],
+    results: Sequence[Scores],
     threshold: float | None = None,
     *,
     rows: int | None = None,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ruler_report.baseline import Gate
     from ruler_report.board import Board
     from ruler_report.comparison import Comparison
+    from ruler_report.contents import Report
     from ruler_report.drawing import Medium
-    from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
     from ruler_report.summary import ScoredRun
 
@@ -81,18 +81,18 @@ def results(
     from ruler_data.names import quote
     from ruler_eval.run_dir import RUN_FILE
     from ruler_eval.scoring import score
-    from ruler_report import write
+    from ruler_report import page
 
     if not isinstance(run, str | PathLike):
         msg = f"{quote(str(run))}: give the folder of a run, or a file or folder of predictions"
         raise UsageError(msg)
     place = Path(run)
-    target = write.file_to_write(out, place)
+    target = page.file_to_write(out, place)
     if not (place / RUN_FILE).is_file() and place.exists() and not (model and protocol):
         msg = "--model and --protocol are required for a predictions file"
         raise UsageError(msg)
     scores = score(place, data, revision=revision, model=model, protocol=protocol, partial=partial)
-    return write.score(scores, target, is_asked=out is not None)
+    return page.score(scores, target, is_asked=out is not None)
 
 
 @checked
@@ -157,8 +157,8 @@ def report(
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_lengths, parse_names, quote
     from ruler_eval.scores import Scores
-    from ruler_report import write
-    from ruler_report.pages.report import build
+    from ruler_report import page
+    from ruler_report.contents import build
     from ruler_report.runs import command_of, folders_of, named_scores
 
     if not isinstance(runs, str | PathLike | Scores | Iterable):
@@ -173,7 +173,7 @@ def report(
         raise UsageError(msg)
     derived = named_scores(runs, name, data, attr)
     base = None if baseline is None else named_scores([baseline], [], data)[0]
-    folder = write.folder_to_write(out)
+    folder = page.folder_to_write(out)
     medium: Medium = "paper" if form == "latex" else "page"
     pictures_for = medium if pictures else None
     content = build(
@@ -195,7 +195,7 @@ def report(
             "--attr": [*attr], "--claimed": claimed, "--procedure": procedure,
         }),
     )  # fmt: skip
-    return write.report(content, derived, folder, form)
+    return page.report(content, derived, folder, form)
 
 
 @checked
@@ -226,7 +226,7 @@ def compare(
     """
     from ruler_data.names import parse_lengths, parse_names
     from ruler_eval.scoring import load_scores
-    from ruler_report import comparison as pairs
+    from ruler_report import lineup as pairs
 
     return pairs.compare(
         load_scores(first, data),
@@ -323,9 +323,9 @@ def leaderboard(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_lengths, parse_names
-    from ruler_report import board, write
+    from ruler_report import board, page
 
-    folder = write.folder_to_write(out)
+    folder = page.folder_to_write(out)
     if not (runs or name):
         msg = "no runs to rank; give at least one"
         raise UsageError(msg)

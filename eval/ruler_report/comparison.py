@@ -1,63 +1,29 @@
-"""Runs on one frame: who may be compared and ranked, what their differences show, in words.
+"""Two runs compared: what their differences show, in words, and what their answers cost."""
 
-    ruler_report.frame ─► Lineup ─► ranks, sentences, Comparison of two runs
-
-Runs can be compared if protocol, edition and MAJOR version of the data agree, whatever the suite
-and the tokenizer. A run that `score` refuses, that is only claimed, or whose essays are others than
-those of most runs has no rank. Nothing here computes a mean: all is read from the array.
-"""
-
-import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from itertools import count, product
-from typing import Any, get_args
+from statistics import fmean
+from typing import Any
 
-import numpy as np
-
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import counted, quote
-from ruler_eval import run_dir
-from ruler_eval.prompts import PROTOCOLS
+from ruler_data.names import counted
 from ruler_eval.run_dir import RunInfo
-from ruler_eval.scores import Cost, Run, ScoreName, Scores, read_results, refused
-from ruler_report.cost import cost_of, cost_table
-from ruler_report.effective_length import AVERAGES, weights
-from ruler_report.format import format_length, shortened, visible
-from ruler_report.frame import (
-    FEWEST,
-    Cell,
-    Column,
-    Floats,
-    Frame,
-    Gap,
-    Means,
-    Name,
-    columns_of,
-    frame_of,
-    resample,
-)
-from ruler_report.table import Printable, Table
+from ruler_eval.scores import Cost, Scores
+from ruler_report.frame import Name
+from ruler_report.means import Gap
+from ruler_report.typesetting import Printable, Table, format_length, format_number, format_share
 
-#: A prompt without a chat template.
-PLAIN = "{content}{answer_prefix}"
 #: Verdicts of a difference; `second` is the better run.
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
+
 #: A difference that is significant alone, but not after the correction for all that is shown.
 UNCORRECTED = "not after correction"
+
 MEANINGS = {
     FIRST: "{first} is better",
     SECOND: "{second} is better",
     UNCORRECTED: "not shown after the correction for all pairs and columns",
     CANNOT_TELL: "cannot tell them apart",
 }
-#: Comparisons that are stated one by one; more are only counted.
-SPELLED = 4
-#: Name of the mean of where the needle is there and where it is not.
-BALANCED = "balanced"
-Ranks = tuple[int, int] | None
 
 
 def verdict_of(gap: Gap) -> str:
@@ -66,262 +32,6 @@ def verdict_of(gap: Gap) -> str:
         return SECOND if gap.value > 0 else FIRST
     is_outside = gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
     return UNCORRECTED if is_outside else CANNOT_TELL
-
-
-@dataclass(frozen=True)
-class Lineup:
-    """Runs on one frame.
-
-    Attributes:
-        labels: names of the runs, all different.
-        means: of the headline scores, or of the score that was asked for.
-        exact: means of the exact scores over all cells and by category; None where a run has none.
-        unranked: why a run has no rank, by its place.
-        forced: why runs should not be compared, by their place; only if that was forced.
-        score: that was asked for; None for that which reports lead with.
-        chosen: the rows that were asked for, in words.
-    """
-
-    runs: tuple[Scores, ...]
-    labels: tuple[str, ...]
-    frame: Frame
-    means: Means
-    exact: Means | None
-    unranked: Mapping[int, str]
-    forced: Mapping[int, tuple[str, ...]]
-    score: ScoreName | None = None
-    chosen: str = ""
-
-    @property
-    def line(self) -> str:
-        """The frame in words."""
-        cells = self.frame.cells
-        if not cells:
-            return "frame: no task at a length is in all runs; no ranks, no differences"
-        sizes = sorted({len(line[cell].places) for line in self.frame.lines for cell in cells})
-        rows = " to ".join(dict.fromkeys(f"{size:,}" for size in (sizes[0], sizes[-1])))
-        tasks, every = {task for task, _ in cells}, sorted({length for _, length in cells})
-        lengths = self.frame.lengths
-        text = (
-            f"frame: {counted(len(tasks), 'task')} at {', '.join(map(format_length, every))}, "
-            f"{rows} {'row' if sizes == [1] else 'rows'} of each{self.chosen}"
-        )
-        if len(tasks) * len(every) > len(cells):
-            over = f"{', '.join(self.frame.tasks)} at {', '.join(map(format_length, lengths))}"
-            text += f" ({len(cells)} combinations of them; means are over {over})"
-        for other, runs in self.others.items():
-            text += f"; not in it: {other} ({', '.join(runs)})"
-        essays = {run.run.data.essays for run in self.runs} - {""}
-        return text + "; the runs have other essays" * (len(essays) > 1)
-
-    @property
-    def others(self) -> dict[str, list[str]]:
-        """The configs that are not in the frame, by the runs that have them."""
-        others: dict[str, list[str]] = {}
-        for label, line in zip(self.labels, self.frame.lines, strict=True):
-            names = [f"{task}_{n}" for task, n in line if (task, n) not in self.frame.cells]
-            if names:
-                more = f" and {counted(len(names) - 3, 'more config')}" * (len(names) > 3)
-                others.setdefault(", ".join(names[:3]) + more, []).append(label)
-        return others
-
-    @cached_property
-    def ranks(self) -> dict[int, tuple[int, int]]:
-        """The best and worst rank of each run that has one, by its place."""
-        return self.means.ranks([run for run in range(len(self.runs)) if run not in self.unranked])
-
-    @cached_property
-    def order(self) -> list[int]:
-        """The runs: those with a rank first, the best first."""
-        if (None, None) not in self.means.columns:
-            return [*range(len(self.runs))]
-        return sorted(self.means.order(), key=lambda run: run not in self.ranks)
-
-    @property
-    def why_unranked(self) -> Iterator[tuple[str, str]]:
-        """The labels of runs that have no rank although others could, with the reason."""
-        if len(self.runs) > 1:
-            for run, why in self.unranked.items():
-                yield self.labels[run], f"no rank: {why}"
-
-    def whole(self, run: int) -> Means | None:
-        """Return the means of a run over all its cells; None where the frame has them all."""
-        if self.frame.tasks and {*self.frame.lines[run]} == {*self.frame.cells}:
-            return None
-        own = self.frame.alone(run)
-        scores = scores_of(self.runs[run], self.score)
-        return resample(own, [scores], columns_for(own, [self.runs[run]]))
-
-    def best(self, name: Name) -> set[int]:
-        """Return the ranked runs that none of them is shown to be better than in a column."""
-        ranks = self.means.ranks([*self.ranks], name)
-        return {run for run, (rank, _) in ranks.items() if rank == 1}
-
-    def against(self, base: int) -> Iterator[str]:
-        """Yield how the other runs compare with one of them: each, or in groups if many."""
-        if not self.frame.tasks:
-            return
-        others = [run for run in self.order if run != base]
-        if len(others) <= SPELLED:
-            for comparison in (self.comparison(base, run) for run in others):
-                yield f"{comparison.conclusion}."
-                if comparison.contradiction:
-                    yield f"{comparison.labels[1]}: {comparison.contradiction}."
-            return
-        verdicts = {run: verdict_of(self.means.gap((None, None), base, run)) for run in others}
-        words = {
-            SECOND: "Better than",
-            FIRST: "Worse than",
-            CANNOT_TELL: "Not told apart from",
-            UNCORRECTED: "Not shown to differ, after the correction, from",
-        }
-        for verdict, opening in words.items():
-            labels = [self.labels[run] for run in others if verdicts[run] == verdict]
-            if labels:
-                yield f"{opening} {self.labels[base]}: {join(labels)}."
-
-    def standing(self) -> Iterator[str]:
-        """Yield which run is the best, and what the array shows of it."""
-        if len(self.runs) < 2:
-            return
-        if not self.ranks:
-            yield f"No run is ranked: {self._why_no_ranks()}."
-            return
-        best, *behind = [run for run in self.order if run in self.ranks]
-        groups: dict[str, list[str]] = {}
-        for run in behind:
-            verdict = verdict_of(self.means.gap((None, None), best, run))
-            groups.setdefault(verdict, []).append(self.labels[run])
-        words = {
-            CANNOT_TELL: "it cannot be told apart from {}",
-            UNCORRECTED: "it is not shown to be better than {} after the correction",
-            FIRST: "it is better than {}",
-        }
-        sentences = [text.format(join(groups[key])) for key, text in words.items() if key in groups]
-        of_ranked = "ranked " * (len(self.ranks) < len(self.runs))
-        if groups.keys() == {FIRST}:
-            sentences = [f"it is better than every other {of_ranked}run"]
-        place = self.means.place[None, None]
-        lowest = self.means.lowest[place]
-        ties = [run for run in behind if lowest[run] == lowest[best]]
-        mean = self.means.estimate((None, None), best)
-        if (self.means.scored < self.means.asked)[place].any():
-            value = f"{lowest[best]:.1f} with unanswered rows counted as wrong"
-        else:
-            value = str(mean)
-        verb = f"has the highest {of_ranked}mean"
-        if ties:
-            verb = f"shares the highest {of_ranked}mean with {join([self.labels[r] for r in ties])}"
-        yield f"{self.labels[best]} {verb}, {value}; {'; '.join(sentences)}."
-
-    def _why_no_ranks(self) -> str:
-        ranked = len(self.runs) - len(self.unranked)
-        if not self.frame.tasks:
-            return "no task at a length is in all runs"
-        if ranked < 2:
-            return "; ".join(f"{label}: {why}" for label, why in self.why_unranked)
-        return f"a task has fewer than {FEWEST} rows"
-
-    def _answered(self, name: Name, first: int, second: int) -> tuple[int, int]:
-        """Return how many rows of a mean two runs answered."""
-        scored = self.means.scored[self.means.place[name]]
-        return int(scored[first]), int(scored[second])
-
-    def comparison(self, first: int, second: int) -> "Comparison":
-        """Return the comparison of two of the runs, second minus first."""
-        runs = self.runs[first], self.runs[second]
-        exact = None
-        if self.exact is not None and (None, None) in self.exact.columns:
-            exact = self.exact.gap((None, None), first, second)
-        notes = [
-            f"forced: {why}" for place in (first, second) for why in self.forced.get(place, ())
-        ]
-        notes += [
-            f"{self.labels[place]}: {note}"
-            for place in (first, second)
-            for note in (*shortfall(self.runs[place]), *caveats(self.runs[place].run))
-        ]
-        names = [name for name in self.means.columns if name[0] not in (*AVERAGES, BALANCED)]
-        compared = {*product(self.frame.tasks, self.frame.lengths)}
-        lines = (self.frame.lines[first], self.frame.lines[second])
-        left_out = {
-            f"{task}_{n}" for line in lines for task, n in line if (task, n) not in compared
-        }
-        paired = self.frame.share_questions(first, second)
-        return Comparison(
-            runs=(runs[0].run, runs[1].run),
-            labels=(self.labels[first], self.labels[second]),
-            frame=self.line,
-            lengths=self.frame.lengths,
-            tasks=self.frame.tasks,
-            differences={name: self.means.gap(name, first, second) for name in names},
-            rows={name: self._answered(name, first, second) for name in names},
-            categories=tuple(dict.fromkeys(categories_of(self.runs).values())),
-            paired=paired,
-            basis=_basis(*runs, paired=paired),
-            left_out=tuple(sorted(left_out)),
-            warnings=self.forced.get(second, self.forced.get(first, ())),
-            notes=tuple(notes),
-            validity=tuple(
-                f"{self.labels[place]}: {self.runs[place].validity_line}"
-                for place in (first, second)
-            ),
-            exact=exact,
-            claimed=any(run.claimed for run in runs),
-            costs=(cost_of(runs[0]), cost_of(runs[1])),
-            cost=cost_table({self.labels[place]: self.runs[place] for place in (first, second)}),
-        )
-
-
-def lineup(
-    runs: Sequence[Scores],
-    *,
-    rows: int | None = None,
-    tasks: Collection[str] = (),
-    lengths: Collection[int] = (),
-    baseline: int | None = None,
-    score: ScoreName | None = None,
-    cells: bool = True,
-    force: bool = False,
-    claimed: bool = False,
-    remedy: str = "--force compares anyway",
-) -> Lineup:
-    """Return runs on their frame.
-
-    Args:
-        runs: their scores.
-        rows: the first ones of each config alone.
-        tasks: these alone.
-        lengths: these alone, in tokens.
-        baseline: the place of a run whose rows all others are to answer.
-        score: by default that which reports lead with.
-        cells: whether tasks and cells are shown, or only the means over tasks.
-        force: compare runs although protocols differ.
-        claimed: rank also runs of which only results.json is known.
-        remedy: what a refusal advises.
-
-    Raises:
-        RulerError: runs cannot be compared.
-        UsageError: no run has such a task or length, or such a score.
-    """
-    labels = labels_of(runs)
-    asked = [questions_of(run) for run in runs]
-    frame = frame_of(asked, rows=rows, tasks=tasks, lengths=lengths, baseline=baseline)
-    if not any(frame.lines):
-        names = [("tasks", ", ".join(tasks)), ("lengths", ", ".join(map(str, lengths)))]
-        options = ", ".join(f"--{name} {quote(text)}" for name, text in names if text)
-        raise UsageError(options or "runs", "no run has such a config")
-    forced = check_comparable(runs, frame, labels, remedy=remedy, force=force)
-    few = columns_of(frame, categories_of(runs), cells=False)
-    columns = columns_for(frame, runs) if cells else few
-    identities = [_identity(run) for run in runs]
-    means = resample(frame, [scores_of(run, score) for run in runs], columns, identities)
-    exact = None
-    if len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs):
-        exact = resample(frame, [scores_of(run, "exact") for run in runs], few, identities)
-    chosen = f", the first {rows}" * bool(rows)
-    unranked = dict(_unranked(runs, claimed=claimed))
-    return Lineup(tuple(runs), tuple(labels), frame, means, exact, unranked, forced, score, chosen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -500,268 +210,48 @@ def contradiction(official: Gap, exact: Gap | None) -> str:
     )
 
 
-def compare(
-    first: Run,
-    second: Run,
-    *,
-    rows: int | None = None,
-    tasks: Collection[str] = (),
-    lengths: Collection[int] = (),
-    force: bool = False,
-    score: ScoreName | None = None,
-) -> Comparison:
-    """Compare two runs, second minus first; see the command."""
-    runs = [read_results(first), read_results(second)]
-    check_scored(*runs)
-    both = lineup(runs, rows=rows, tasks=tasks, lengths=lengths, force=force, score=score)
-    if not both.frame.tasks:
-        msg = "nothing to compare: no task at a length is in both runs; report them one at a time"
-        raise RulerError(msg)
-    return both.comparison(0, 1)
+def cost_of(results: Scores) -> Cost:
+    """Return the cost of all answers of a run; zeros if its journals do not tell."""
+    costs = [one.cost for one in results.configs.values() if one.cost]
+    return Cost(*(sum(getattr(one, field) for one in costs) for field in Cost.__annotations__))
 
 
-def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, str]]:
-    """Yield the places of runs that have no rank, and why."""
-    essays = Counter(run.run.data.essays for run in runs if run.run.data.essays)
-    usual = max(essays, key=lambda name: essays[name], default="")
-    for place, run in enumerate(runs):
-        reasons = refused(run)
-        if reasons:
-            yield place, f"`score` refuses it ({visible('; '.join(reasons))})"
-        elif run.claimed and not claimed:
-            yield place, "only its results.json is known; --claimed ranks it"
-        elif run.run.data.essays not in ("", usual):  # versions before 1.2 recorded none
-            yield place, "its rows have other essays than most"
-
-
-def questions_of(run: Scores) -> dict[Cell, Any]:
-    """Return the questions that a run was to answer, by cell."""
-    return {cell: run.table.questions[at] for cell, at in run.table.cells.items()}
-
-
-def scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
-    """Return a score of each row of a run by cell; NaN for no answer."""
-    if name is not None and not has_score(run, name):
-        if name not in get_args(ScoreName):
-            msg = f"--score {quote(name)}: not known; known: {', '.join(get_args(ScoreName))}"
-            raise UsageError(msg)
-        model = quote(run.run.model)
-        msg = f"--score {name}: {model} was scored by a version without it; score it again"
-        raise UsageError(msg)
-    column = getattr(run.table, name or "headline")
-    return {cell: column[at] for cell, at in run.table.cells.items()}
-
-
-def has_score(run: Scores, name: ScoreName) -> bool:
-    """Whether each answer of a run has such a score."""
-    if name not in get_args(ScoreName):
-        return False
-    return not bool((np.isnan(getattr(run.table, name)) & run.table.answered).any())
-
-
-def _identity(run: Scores) -> object:
-    """Return what tells a run from others: results of the same answers to all rows are one run."""
-    if not run.table.answered.all():
-        return object()
-    table = run.table
-    columns = (table.official, table.exact, table.questions)
-    return run.fingerprint, *(column.tobytes() for column in columns)
-
-
-def categories_of(runs: Sequence[Scores]) -> dict[str, str]:
-    """Return the category of each task."""
-    return {
-        task: run.configs[f"{task}_{length}"].category
-        for run in runs
-        for task, length in run.table.cells
-    }
-
-
-def columns_for(frame: Frame, runs: Sequence[Scores]) -> dict[Name, Column]:
-    """Return the columns of a page, with the paper's averages and a balanced mean.
-
-    The averages are there where every task of the frame is in the means.
-    """
-    columns = columns_of(frame, categories_of(runs))
-    is_whole = {task for task, _ in frame.cells} == {*frame.tasks}
-    if is_whole and len(frame.lengths) > 1:
-        for kind in AVERAGES[1:]:
-            shares = zip(frame.lengths, weights(len(frame.lengths), kind).tolist(), strict=True)
-            columns[kind, None] = Column((frame.tasks,), dict(shares))
-    groups = tuple(with_none(runs, frame.tasks, kind) for kind in ("possible", "true"))
-    if all(groups):
-        columns |= {(BALANCED, length): Column(groups, {length: 1.0}) for length in frame.lengths}
-    return columns
-
-
-def with_none(runs: Sequence[Scores], tasks: Collection[str], kind: str) -> tuple[str, ...]:
-    """Return the tasks where the needle may be absent (`possible`), or is (`true`)."""
-    kinds = {
-        task: run.configs[f"{task}_{length}"].params.get("none")
-        for run in runs
-        for task, length in run.table.cells
-    }
-    return tuple(task for task in tasks if kinds[task] == kind)
-
-
-def format_ranks(ranks: Ranks) -> str:
-    """Return an interval of ranks.
-
-    >>> format_ranks((1, 1)), format_ranks((2, 4)), format_ranks(None)
-    ('1', '2-4', '')
-    """
-    if ranks is None:
-        return ""
-    low, high = ranks
-    return f"{low}" if low == high else f"{low}-{high}"
-
-
-def join(names: Sequence[str]) -> str:
-    """Return names as a list in a sentence."""
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
-
-
-def shortfall(run: Scores) -> Iterator[str]:
-    """Yield how many rows have no score, and what that does; nothing if all have one."""
-    if run.scored < run.rows:
-        text = f"{run.scored:,} of {run.rows:,} rows scored; the others count as wrong"
-        open_ones = any(None in config.scores for config in run.configs.values())
-        yield text + " in one end of its intervals and as right in the other" * open_ones
-
-
-def labels_of(runs: Sequence[Scores]) -> list[str]:
-    """Return a distinct name for each run: the user's, or its model; what is claimed is marked.
-
-    Where names repeat, the options or the revision that differ follow, or else a number.
-    """
-    own_names = [
-        _quoted(shortened(run.name or run.run.model, 80)) + " without context" * run.run.no_context
-        for run in runs
-    ]
-    alike: dict[str, list[RunInfo]] = {}
-    for name, run in zip(own_names, runs, strict=True):
-        alike.setdefault(name, []).append(run.run)
-    labels: list[str] = []
-    for name, run in zip(own_names, runs, strict=True):
-        name += _apart(run.run, alike[name])
-        mark = " [claimed]" * bool(run.claimed)
-        names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
-        labels.append(next(label for label in names if label not in labels))
-    return labels
-
-
-def _quoted(name: str) -> str:
-    """Return a name in quotes if it could be read as a part of a sentence.
-
-    >>> _quoted("org/model-7B"), _quoted("a; it is better than every other run")
-    ('org/model-7B', '"a; it is better than every other run"')
-    """
-    return name if re.fullmatch(r"[\w./+@:=…-]*", name) else '"{}"'.format(name.replace('"', "'"))
-
-
-def options_of(run: RunInfo) -> Mapping[str, Any]:
-    """Return the options of a run's engine, or the arguments of its function."""
-    return run.engine_info.get("arguments") or run.engine_info.get("options") or {}
-
-
-def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
-    """Return in brackets what tells a run from others of its name; empty if that is long."""
-    options = {key: {str(options_of(one).get(key)) for one in runs} for key in options_of(run)}
-    parts = [f"{key} {options_of(run)[key]}" for key, values in options.items() if len(values) > 1]
-    if not parts and run.model_revision and len({one.model_revision for one in runs}) > 1:
-        parts = [f"revision {run.model_revision[:12]}"]
-    text = visible(", ".join(parts))
-    return f" ({text})" if 0 < len(text) <= 40 else ""
-
-
-def caveats(run: RunInfo) -> Iterator[str]:
-    """Yield in what prompts or answers were not those that the rows and the protocol promise."""
-    if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
-        yield "prompts rendered with other tokenizer files than those that the rows are counted in"
-    if run.protocol == "completion" and run.frame == PLAIN:
-        yield "the tokenizer has no chat template, so completion is plain text, as in base"
-    usual = PROTOCOLS[run.protocol].extra_tokens if run.protocol in PROTOCOLS else 0
-    extra = run.sampling.get("extra_tokens", usual)
-    if extra != usual:
-        yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
-    if run.refused:
-        yield f"the server refused {', '.join(run.refused)}; its own values applied"
-    if temperature := run.sampling.get("temperature"):
-        yield f"answers sampled at temperature {temperature}; the default is greedy"
-
-
-def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
-    """Yield why two runs cannot be compared; nothing if they can."""
-    yield from map(visible, run_dir.obstacles(first.run, second.run))
-    if paired:
-        return
-    common = [name for name in first.configs if name in second.configs]
-    differ = [name for name in common if first.configs[name].params != second.configs[name].params]
-    if differ:
-        yield f"no question is shared, and the parameters of {differ[0]} differ"
-    for place, run in (("first", first), ("second", second)):
-        configs = [run.configs[name] for name in common]
-        if not all(one.questions or one.question_digest for one in configs):
-            yield (
-                f"the rows differ, and the {place} run was scored by a version that did not "
-                "record what they ask; score it again, `ruler-eval score RUN`"
-            )
-
-
-def _basis(first: Scores, second: Scores, *, paired: bool) -> str:
-    """Return how two runs are compared, in one line."""
-    one, other = first.run.data, second.run.data
-    if not paired:
-        seeds = "; the seeds differ" if one.seed != other.seed else ""
-        return f"unpaired: no question is shared{seeds}"
-    names = first.configs.keys() & second.configs.keys()
-    shared_configs = [(first.configs[name], second.configs[name]) for name in names]
-    other_rows = [(a, b) for a, b in shared_configs if a.digest != b.digest]
-    same = not other_rows
-    text = "paired: the same rows" if same else "paired: the same questions"
-    if not same and one.tokenizer != other.tokenizer:
-        tokenizers = " and ".join(visible(data.tokenizer) for data in (one, other))
-        text += f", haystacks cut to each run's tokens ({tokenizers})"
-    alike = any(a.question_digest == b.question_digest for a, b in other_rows)
-    if alike and one.inputs != other.inputs:
-        text += "; the sources or reserves of the rows may differ"
-    return text
-
-
-def check_comparable(
-    runs: Sequence[Scores],
-    frame: Frame,
-    labels: Sequence[str],
-    *,
-    remedy: str,
-    force: bool = False,
-) -> dict[int, tuple[str, ...]]:
-    """Return by its place why a run should not be compared with the first, where that is forced.
-
-    Raises:
-        RulerError: runs cannot be compared, and `force` is false or their editions differ.
-    """
-    forced: dict[int, tuple[str, ...]] = {}
-    for place in range(1, len(runs)):
-        run = runs[place]
-        problems = tuple(obstacles(runs[0], run, paired=frame.share_questions(0, place)))
-        same_edition = runs[0].run.data.edition == run.run.data.edition
-        if problems and not (force and same_edition):
-            whose = f"{labels[place]}: " if len(runs) > 2 else ""
-            way_out = remedy if same_edition else "run both models on one edition"
-            msg = f"{whose}not comparable: {'; '.join(problems)}; {way_out}"
-            raise RulerError(msg)
-        if problems:
-            forced[place] = problems
-    return forced
-
-
-def check_scored(*runs: Scores) -> None:
-    """Check that runs have a score.
-
-    Raises:
-        UsageError: one has none at all.
-    """
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        if not run.scored:
-            raise UsageError(label, "no row has a score; resume the run, or leave it out")
+def cost_table(runs: Mapping[str, Scores]) -> Table:
+    """Return scores of labelled runs beside what their answers cost, as far as journals tell."""
+    rows = []
+    for label, results in runs.items():
+        configs, cost = [*results.configs.values()], cost_of(results)
+        means = []
+        for name in ("official", "exact"):
+            columns = [[x for x in one.scores_of(name) if x is not None] for one in configs]
+            means.append([fmean(column) for column in columns] if all(columns) else [])
+        shares = (
+            format_share(sum(len(getattr(one, name)) for one in configs) / max(results.scored, 1))
+            for name in ("truncated", "empty")
+        )
+        rows.append((
+            label,
+            *(format_number(100 * fmean(mean) if mean else None, 1) for mean in means),
+            *shares,
+            f"{cost.calls / cost.rows:.1f}" if cost.rows else "",
+            f"{cost.tokens / cost.rows:,.0f}" if cost.rows else "",
+            f"{cost.seconds / cost.rows:.2f}" if cost.rows else "",
+            f"{cost.tokens / cost.seconds:,.0f}" if cost.seconds else "",
+        ))  # fmt: skip
+    head = (
+        "model",
+        "score",
+        "exact",
+        "cut off",
+        "empty",
+        "calls",
+        "tokens",
+        "seconds",
+        "tokens per second",
+    )
+    caption = (
+        "Mean official and exact score of all configs, in percent; answers cut off and empty; by "
+        "the journals, calls, tokens (read and generated) and seconds of a row, and tokens a "
+        "second of one request, also where several ran at the same time"
+    )
+    return Table("cost", caption, head, tuple(rows))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from ruler_report.format import shortened
+from ruler_report.typesetting import shortened
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
 #: Draws a panel of a picture.

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_report.format import format_length
-from ruler_report.frame import Floats, Means, Name
+from ruler_report.frame import Floats, Name
+from ruler_report.means import Means
+from ruler_report.typesetting import format_length
 
 #: The suite of the paper's results.
 RULER = "ruler"

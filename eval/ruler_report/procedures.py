@@ -1,28 +1,98 @@
-"""A run beside a published number: what differs, item by item, and what the number was.
+"""A run beside published numbers: what differs, item by item, and what the number was.
 
 The ledger compares what a run records with its procedure (`ruler_data.procedures`). Published
-scores of the run's model stand beside its own, with how far chance alone may part the two.
+scores of the run's model stand beside its own, with how far chance alone may part the two. The CSV
+files in `published/` are the tables; its SOURCES.md says where they come from.
 """
 
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from math import sqrt
+from pathlib import Path
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.tasks import TASKS
 from ruler_eval.run_dir import RunInfo
-from ruler_report.format import format_length, format_number
-from ruler_report.published import FOLDER, PAPER, published
 from ruler_report.summary import ScoredRun
-from ruler_report.table import Table
+from ruler_report.typesetting import Table, format_length, format_number
+
+FOLDER = Path(__file__).parent / "published"
+
+LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
+
+#: The edition that each file's scores were most likely measured on, by their date.
+MEASURED_ON = {
+    "paper-2024-04": "upstream-2024-04",
+    "paper-2024-08": "upstream-2024-04",
+    "leaderboard": "upstream-2024-04 to upstream-2026-07",
+}
+
+#: The last version of the paper, which runs are shown beside.
+PAPER = "paper-2024-08"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed line; scores in percent, blank cells are absent or None.
+
+    Attributes:
+        table: number of the paper's table, or `leaderboard`.
+        model: as printed; upstream marks with `*` scores that the authors of the model report.
+        effective: length in tokens; 0 for `<4K`.
+        scores: by length in tokens.
+        averages: `avg`, `wavg_inc`, `wavg_dec`.
+        ranks: of the last two.
+    """
+
+    table: str
+    group: str
+    model: str
+    effective: int | None
+    scores: dict[int, float]
+    averages: dict[str, float]
+    ranks: dict[str, int]
+
+
+@cache
+def published(name: str) -> tuple[Published, ...]:
+    """Return the lines of a CSV file here.
+
+    >>> published("paper-2024-04")[1].model
+    'GPT-4'
+    """
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(map(_line, csv.DictReader(file)))
+
+
+def _line(line: dict[str, str]) -> Published:
+    effective = line["effective"].lstrip(">")
+    averages = ("avg", "wavg_inc", "wavg_dec")
+    return Published(
+        table=line["table"],
+        group=line["group"],
+        model=line["model"],
+        effective=int(effective.replace("<4096", "0")) if effective else None,
+        scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
+        averages={name: float(line[name]) for name in averages if line[name]},
+        ranks={
+            f"wavg_{name}": int(line[f"rank_{name}"])
+            for name in ("inc", "dec")
+            if line[f"rank_{name}"]
+        },
+    )
+
 
 #: Normal quantile of a 95 % interval.
 Z = 1.96
+
 #: Rows of a task at a length that the paper's and the README's scores rest on.
 ROWS = 500
+
 #: Item, in the source, in the run.
 Entry = tuple[str, str, str]
 

@@ -1,16 +1,18 @@
-"""Publish a run: predictions and results as a dataset, then the scores on the model's page.
+"""Publish a run: predictions and results as a dataset, and as a record of Every Eval Ever.
 
 The dataset has a parquet file of predictions for each config; the text of the rows is not in it.
-The model's page gets entries (https://huggingface.co/docs/hub/eval-results), `.eval_results/*.yaml`
-in the model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and
-edition: `ruler_131072_completion_balanced` for a length, `ruler_completion_balanced` for the mean
-over all lengths. Values are means over all 13 tasks, 0 to 100.
+The record of Every Eval Ever (https://github.com/evaleval/every_eval_ever) follows version 0.3.0 of
+its `eval.schema.json`, read on 2026-11-25 at commit 9bce4136 (sha256
+215f04c9a0d7a13f83c49ccd85f97018f39ad1e49af7a3a561841418e9ee08c9), which accepted the record of a
+published run. Means over tasks are in it only if they are scores of RULER.
 """
 
 import io
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,24 +25,61 @@ from ruler_data.hub.download import open_release
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.templates import template
+from ruler_data.version import __version__
 from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
+from ruler_eval.scores import FILENAME, Scores, to_json
 from ruler_eval.scoring import load_scores
-from ruler_report import every_eval_ever
-from ruler_report.format import markdown_text
-from ruler_report.pages.report import build
-from ruler_report.results_file import FILENAME, Results, to_json
-from ruler_report.summary import Summary, summarize, why_no_score
-from ruler_report.table import Printable
+from ruler_report.contents import build
+from ruler_report.summary import Summary, notes_of, summarize, why_no_score
+from ruler_report.typesetting import Printable, markdown_text, render
+
+RECORD = "every_eval_ever.json"
+
+
+def record_of(results: Scores, summary: Summary, at: str | None, source: str) -> str:
+    """Return the record as JSON.
+
+    Args:
+        results: of the run.
+        summary: of the results.
+        at: when the run first started, in ISO 8601; None if it is not known.
+        source: address of the dataset of predictions.
+    """
+    means = {} if why_no_score(results, summary) else {"mean": summary.overall}
+    cells = {
+        f"ruler/{name}_{length}": cell
+        for name, by_length in [*means.items(), *summary.cells.items()]
+        for length, cell in by_length.items()
+        if cell.scored
+    }
+    text = render(
+        "every_eval_ever.json.j2",
+        run=results.run,
+        validity=results.validity_line,
+        notes="; ".join(notes_of(results)),
+        cells=cells,
+        begun=int(datetime.fromisoformat(at).timestamp()) if at else 0,
+        source=source,
+        owner=source.rpartition("/datasets/")[2].partition("/")[0],
+        version=__version__,
+    )
+    return json.dumps(json.loads(text), indent=1) + "\n"
+
 
 #: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
+
 #: The file of a dataset that registers its leaderboards.
 EVAL = "eval.yaml"
+
 #: Digits of a published value; upstream prints two.
 DIGITS = 2
+
 #: Tables of the report that the card shows; those of published scores have their group's name.
 CARD_TABLES = {"headline", "effective", "tasks", "failures"}
+
+
 CARD_TABLES |= {"published-aligned-3", "published-base-12"}
 
 
@@ -87,8 +126,8 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     files["README.md"] = results_card(results, repo).encode()
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     first = next(RunFolder(run).starts(), {})  # results.json has its digest
-    record = every_eval_ever.record(results, summary, first.get("at"), source)
-    files[every_eval_ever.FILE] = record.encode()
+    record = record_of(results, summary, first.get("at"), source)
+    files[RECORD] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
     text = to_yaml(entries(results, summary, *_leaderboards(results), source))
@@ -131,7 +170,7 @@ def push(
         yield f"{model_repo}: {bundle.entries_file} {state}, commit {commit}"
 
 
-def _leaderboards(results: Results) -> tuple[list[str], set[str]]:
+def _leaderboards(results: Scores) -> tuple[list[str], set[str]]:
     """Return the configs of the dataset, and the ids of its leaderboards.
 
     Raises:
@@ -167,9 +206,7 @@ SCHEMA = pa.schema(
 )
 
 
-def prediction_files(
-    results: Results, answers: Mapping[Key, Answer]
-) -> Iterator[tuple[str, bytes]]:
+def prediction_files(results: Scores, answers: Mapping[Key, Answer]) -> Iterator[tuple[str, bytes]]:
     """Yield path and bytes of each config's predictions; only one config is in memory.
 
     There is a record for each sample of each row; scores are means over the samples of a row. Lone
@@ -201,7 +238,7 @@ def prediction_files(
 
 
 def entries(
-    results: Results,
+    results: Scores,
     summary: Summary,
     configs: Collection[str],
     boards: Collection[str],
@@ -256,14 +293,14 @@ def to_yaml(value: object) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
-def file_name(results: Results) -> str:
+def file_name(results: Scores) -> str:
     """Return the path of a run's entries in its model's repo: one for each dataset and kind."""
     data = results.run.data
     repo = str(data.repo).rpartition("/")[2]
     return f".eval_results/{repo}_{results.run.protocol}_{data.edition}.yaml"
 
 
-def results_card(results: Results, repo: str) -> str:
+def results_card(results: Scores, repo: str) -> str:
     """Return the card of a run's predictions; `repo` is the dataset that holds them."""
     report = build([results], medium=None)
     (facts,) = (table for table in report.tables if table.name == "facts")

@@ -1,16 +1,31 @@
-"""The runs of a report or a board, with the names and numbers that the user gives them."""
+"""The runs of a report or a board: their scores, the names that users give them, what limits them.
+
+What limits a run is a note beside its numbers: rows without a score, prompts or sampling that are
+not those of its protocol. Rows that flipped are right in one run and wrong in another.
+"""
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import count
 from math import isfinite, nan
 from pathlib import Path
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
+from ruler_eval.answers import Answer
+from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
+from ruler_eval.run_rows import rows_of_run
 from ruler_eval.scores import FILENAME, Run, Scores
 from ruler_eval.scoring import load_scores
+from ruler_report.typesetting import shortened, visible
+
+#: A prompt without a chat template.
+PLAIN = "{content}{answer_prefix}"
 
 
 def named_scores(
@@ -96,3 +111,203 @@ def folder_of(run: Run) -> str:
         return f"results {id(run)}"
     path = Path(run)
     return str((path.parent if path.name == FILENAME else path).resolve())
+
+
+def join(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def shortfall(run: Scores) -> Iterator[str]:
+    """Yield how many rows have no score, and what that does; nothing if all have one."""
+    if run.scored < run.rows:
+        text = f"{run.scored:,} of {run.rows:,} rows scored; the others count as wrong"
+        open_ones = any(None in config.scores for config in run.configs.values())
+        yield text + " in one end of its intervals and as right in the other" * open_ones
+
+
+def labels_of(runs: Sequence[Scores]) -> list[str]:
+    """Return a distinct name for each run: the user's, or its model; what is claimed is marked.
+
+    Where names repeat, the options or the revision that differ follow, or else a number.
+    """
+    own_names = [
+        _quoted(shortened(run.name or run.run.model, 80)) + " without context" * run.run.no_context
+        for run in runs
+    ]
+    alike: dict[str, list[RunInfo]] = {}
+    for name, run in zip(own_names, runs, strict=True):
+        alike.setdefault(name, []).append(run.run)
+    labels: list[str] = []
+    for name, run in zip(own_names, runs, strict=True):
+        name += _apart(run.run, alike[name])
+        mark = " [claimed]" * bool(run.claimed)
+        names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
+        labels.append(next(label for label in names if label not in labels))
+    return labels
+
+
+def _quoted(name: str) -> str:
+    """Return a name in quotes if it could be read as a part of a sentence.
+
+    >>> _quoted("org/model-7B"), _quoted("a; it is better than every other run")
+    ('org/model-7B', '"a; it is better than every other run"')
+    """
+    return name if re.fullmatch(r"[\w./+@:=…-]*", name) else '"{}"'.format(name.replace('"', "'"))
+
+
+def options_of(run: RunInfo) -> Mapping[str, Any]:
+    """Return the options of a run's engine, or the arguments of its function."""
+    return run.engine_info.get("arguments") or run.engine_info.get("options") or {}
+
+
+def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
+    """Return in brackets what tells a run from others of its name; empty if that is long."""
+    options = {key: {str(options_of(one).get(key)) for one in runs} for key in options_of(run)}
+    parts = [f"{key} {options_of(run)[key]}" for key, values in options.items() if len(values) > 1]
+    if not parts and run.model_revision and len({one.model_revision for one in runs}) > 1:
+        parts = [f"revision {run.model_revision[:12]}"]
+    text = visible(", ".join(parts))
+    return f" ({text})" if 0 < len(text) <= 40 else ""
+
+
+def caveats(run: RunInfo) -> Iterator[str]:
+    """Yield in what prompts or answers were not those that the rows and the protocol promise."""
+    if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
+        yield "prompts rendered with other tokenizer files than those that the rows are counted in"
+    if run.protocol == "completion" and run.frame == PLAIN:
+        yield "the tokenizer has no chat template, so completion is plain text, as in base"
+    usual = PROTOCOLS[run.protocol].extra_tokens if run.protocol in PROTOCOLS else 0
+    extra = run.sampling.get("extra_tokens", usual)
+    if extra != usual:
+        yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
+    if run.refused:
+        yield f"the server refused {', '.join(run.refused)}; its own values applied"
+    if temperature := run.sampling.get("temperature"):
+        yield f"answers sampled at temperature {temperature}; the default is greedy"
+
+
+def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
+    """Yield each note once, after the runs that it is about; `found` are labels with notes."""
+    about: dict[str, list[str]] = {}
+    for label, note in notes:
+        about.setdefault(note, []).append(label)
+    for note, names in about.items():
+        whose = "all runs" if len(names) == runs > 2 else join(names)
+        yield f"{whose}: {note}"
+
+
+#: Rows that are shown of each direction, and characters of a text.
+SHOWN, LONGEST = 3, 300
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A row that one run answers right and the other wrong.
+
+    Attributes:
+        row: `vt_4096/17`, of the first run.
+        scores: of both runs, in percent.
+        texts: the answers of both runs.
+    """
+
+    row: str
+    question: str
+    outputs: tuple[str, ...]
+    scores: tuple[float, float]
+    texts: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many rows of two runs flipped, and some of them."""
+
+    labels: tuple[str, str]
+    lost: int
+    won: int
+    rows: tuple[Flip, ...]
+
+    @property
+    def title(self) -> str:
+        """How many rows flipped each way."""
+        first, second = self.labels
+        return (
+            f"Rows that flipped: {self.lost:,} right in {first} alone, {self.won:,} right in "
+            f"{second} alone"
+        )
+
+
+def flips(
+    labels: tuple[str, str],
+    runs: tuple[Scores, Scores],
+    places: tuple[Path, Path],
+    data: str | None,
+) -> Flips:
+    """Return the rows of two runs that ask the same and that one alone answers right.
+
+    Those shown differ most, in the order of the configs; none where rows or answers are not there.
+    """
+    found = sorted(_flipped(*runs), key=lambda flip: -abs(flip[1]))
+    lost, won = ([flip for flip in found if (flip[1] < 0) == is_lost] for is_lost in (True, False))
+    chosen = [*lost[:SHOWN], *won[:SHOWN]]
+    try:
+        texts = [_texts(place, [pair[at] for pair, _ in chosen], data)
+                 for at, place in enumerate(places)]  # fmt: skip
+    except (RulerError, OSError):
+        texts = [{}, {}]
+    rows = []
+    for pair, _ in chosen:
+        if pair[0] in texts[0] and pair[1] in texts[1]:
+            question, outputs, first = texts[0][pair[0]]
+            *_, second = texts[1][pair[1]]
+            (config, index), scores = pair[0], [_score(*x) for x in zip(runs, pair, strict=True)]
+            both = (scores[0], scores[1])
+            rows.append(Flip(f"{config}/{index}", question, outputs, both, (first, second)))
+    return Flips(labels, len(lost), len(won), tuple(rows))
+
+
+#: A config and the index of a row.
+_Key = tuple[str, int]
+
+
+def _flipped(first: Scores, second: Scores) -> Iterator[tuple[tuple[_Key, _Key], float]]:
+    """Yield rows that ask the same in the same config, and how much the score rose."""
+    for config, scores in first.configs.items():
+        other = second.configs.get(config)
+        if other is None:
+            continue
+        places = {digest: index for index, digest in enumerate(other.question_ids.tolist())}
+        for index, digest in enumerate(scores.question_ids.tolist()):
+            place = places.get(digest)
+            if place is None:
+                continue
+            before, after = scores.headline_scores[index], other.headline_scores[place]
+            if before is not None and after is not None and (before == 1) != (after == 1):
+                yield ((config, index), (config, place)), after - before
+
+
+def _score(run: Scores, key: _Key) -> float:
+    return 100 * (run.configs[key[0]].headline_scores[key[1]] or 0.0)
+
+
+def _texts(
+    place: Path, keys: list[_Key], data: str | None
+) -> dict[_Key, tuple[str, tuple[str, ...], str]]:
+    """Return question, gold answers and text of rows of a run."""
+    folder = place if place.is_dir() else place.parent
+    if not (folder / RUN_FILE).is_file():
+        return {}
+    dataset = rows_of_run(folder, read_info(folder), data)
+    dataset.fetch()
+    answers = RunFolder(folder).answers([])
+    texts = {}
+    for config in dict.fromkeys(config for config, _ in keys):
+        indexes = {index for name, index in keys if name == config}
+        with closing(dataset.read_some(config, indexes)) as rows:
+            for row in rows:
+                answer: Answer | None = answers.get((config, row.index, 0))
+                if answer is not None:
+                    texts[config, row.index] = (
+                        row.question[-LONGEST:], tuple(row.outputs), (answer.text or "")[:LONGEST]
+                    )  # fmt: skip
+    return texts

@@ -12,10 +12,13 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ruler_data.manifest import BALANCED as BALANCED_EDITION
+from ruler_data.manifest import IMPORTED
 from ruler_data.names import counted, parse_config
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
-from ruler_report.comparison import BALANCED, Lineup, categories_of, lineup, with_none
+from ruler_eval.labels import ABSENT, CONTEXT, REFUSAL
+from ruler_eval.scores import ConfigScores, Scores
 from ruler_report.effective_length import (
     AVERAGES,
     OVERALL,
@@ -26,11 +29,11 @@ from ruler_report.effective_length import (
     effective_length_of,
     own_length,
 )
-from ruler_report.failures import ABSENT, CONTEXT, REFUSAL
-from ruler_report.format import format_length, format_number
-from ruler_report.frame import Cell, Estimate, Floats, Means, Rows, mean_percent
-from ruler_report.results_file import ConfigResult, Results
-from ruler_report.table import Printable, Table
+from ruler_report.frame import Cell, Floats, Rows
+from ruler_report.lineup import BALANCED, Lineup, categories_of, lineup, with_none
+from ruler_report.means import Estimate, Means, mean_percent
+from ruler_report.runs import caveats, shortfall
+from ruler_report.typesetting import Printable, Table, format_length, format_number, visible
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
@@ -187,13 +190,13 @@ class ScoredRun(Printable):
     """
 
     label: str
-    results: Results
+    results: Scores
     summary: Summary
     notes: tuple[str, ...] = ()
     file: Path | None = None
 
     @property
-    def configs(self) -> dict[str, ConfigResult]:
+    def configs(self) -> dict[str, ConfigScores]:
         """The results of each config."""
         return self.results.configs
 
@@ -229,13 +232,13 @@ def counted_tasks(runs: Iterable[ScoredRun]) -> str:
     return " or ".join([*map(str, fewer), counted(most, "task")])
 
 
-def summarize(runs: Lineup | Results, run: int = 0) -> Summary:
+def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
     """Return the statistics of a run, read from the array of its frame; by default its own.
 
     Unanswered rows take part only in intervals, as 0 to 1. Means over tasks and lengths are of the
     frame; cells and effective lengths of all that the run has.
     """
-    runs = lineup([runs]) if isinstance(runs, Results) else runs
+    runs = lineup([runs]) if isinstance(runs, Scores) else runs
     results, means, line = runs.runs[run], runs.means, runs.frame.lines[run]
     whole = runs.whole(run)
     own, place = (means, run) if whole is None else (whole, 0)
@@ -281,7 +284,7 @@ def summarize(runs: Lineup | Results, run: int = 0) -> Summary:
     )
 
 
-def group_of(results: Results) -> str:
+def group_of(results: Scores) -> str:
     """Return whose thresholds apply: `base` to plain text, `aligned` where a template is used.
 
     Rows of upstream's editions can contain the template; they are run with the protocol `base`.
@@ -290,7 +293,7 @@ def group_of(results: Results) -> str:
     return "base" if plain else "aligned"
 
 
-def stated_error(results: Results) -> float | None:
+def stated_error(results: Scores) -> float | None:
     """Return the error that a suite states for its means over tasks.
 
     In percentage points, at one length, against RULER's 500 rows, in 95 of 100 runs. The number
@@ -308,7 +311,46 @@ def stated_error(results: Results) -> float | None:
     return suite.error if whole and tasks == TASKS.keys() else None
 
 
-def why_no_score(results: Results, summary: Summary) -> str:
+def notes_of(results: Scores) -> Iterator[str]:
+    """Yield what a reader must know before the numbers."""
+    yield from (f"incomplete: {text}" for text in shortfall(results))
+    yield from caveats_of(results)
+    yield from map(visible, results.notes)
+
+
+def caveats_of(results: Scores) -> Iterator[str]:
+    """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
+    run = results.run
+    if run.data.sample:
+        yield "rows of the small sample corpus; not comparable with RULER scores"
+    if run.data.edition == IMPORTED:
+        yield "imported rows, which somebody else made; compare only with runs on these rows"
+    elif run.data.edition != BALANCED_EDITION:
+        yield (
+            f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
+            "only with runs of this edition"
+        )
+    if run.no_context:
+        yield "run without the context, as a baseline"
+    yield from caveats(run)
+    missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
+    error = stated_error(results)
+    if error is not None:
+        yield (
+            f"suite {visible(run.data.suite)}: in 95 of 100 runs its mean of the 13 tasks is "
+            f"within {error:g} points of that of RULER's 500 rows; no error is stated for other "
+            "numbers"
+        )
+    elif run.data.suite != RULER:
+        yield f"suite {visible(run.data.suite)}; its means are not comparable with RULER's"
+    elif missing:
+        yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"
+    few = min((config.rows for config in results.configs.values()), default=0)
+    if few < 100:
+        yield f"some configs have only {few} rows; the paper uses 500"
+
+
+def why_no_score(results: Scores, summary: Summary) -> str:
     """Return why the means of a run are no scores of RULER; empty if they are."""
     run, data = results.run, results.run.data
     reasons = {
@@ -322,7 +364,7 @@ def why_no_score(results: Results, summary: Summary) -> str:
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _cell_means(results: Results, line: Mapping[Cell, Rows], scores: Floats) -> CellMeans:
+def _cell_means(results: Scores, line: Mapping[Cell, Rows], scores: Floats) -> CellMeans:
     """Return means of other scores by task and length; None where no row is left."""
     means: CellMeans = {}
     for (task, length), rows in sorted(line.items(), key=lambda item: item[0][1]):
@@ -333,7 +375,7 @@ def _cell_means(results: Results, line: Mapping[Cell, Rows], scores: Floats) -> 
 
 
 def _effective_lengths(
-    results: Results, means: Means, run: int
+    results: Scores, means: Means, run: int
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group_of(results)]
@@ -348,7 +390,7 @@ def _effective_lengths(
             yield OWN, reach
 
 
-def _claims(results: Results, row: Callable[[str | None], dict[int, Estimate]]) -> Claims | None:
+def _claims(results: Scores, row: Callable[[str | None], dict[int, Estimate]]) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
     tasks = dict.fromkeys(task for task, _ in results.table.cells)
     present, absent = (with_none([results], tasks, kind) for kind in ("possible", "true"))
@@ -361,7 +403,7 @@ def _claims(results: Results, row: Callable[[str | None], dict[int, Estimate]]) 
     )
 
 
-def _rates(results: Results, tasks: Collection[str], kinds: Collection[str]) -> Rates:
+def _rates(results: Scores, tasks: Collection[str], kinds: Collection[str]) -> Rates:
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
     for task, length in sorted(results.table.cells):
@@ -372,7 +414,7 @@ def _rates(results: Results, tasks: Collection[str], kinds: Collection[str]) -> 
     return rates
 
 
-def _sample_spread(results: Results) -> Rates:
+def _sample_spread(results: Scores) -> Rates:
     """Return the standard deviations from sample to sample; none without samples."""
     cells = sorted(results.table.cells)
     configs = {key: results.configs[f"{key[0]}_{key[1]}"] for key in cells}

@@ -1,4 +1,4 @@
-"""Write the files of `ruler-eval score` and `ruler-eval report`."""
+"""The files of `ruler-eval score` and `ruler-eval report`: results, pages, pictures, CSV, LaTeX."""
 
 import csv
 import io
@@ -10,13 +10,40 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
+from ruler_eval.labels import MEANINGS
 from ruler_eval.run_dir import RUN_FILE
 from ruler_eval.scores import A_DATASET, FILENAME, Scores, read_results, write_results
-from ruler_report.comparison import labels_of
-from ruler_report.format import format_number, spreadsheet
-from ruler_report.pages.render import html_page, latex_page, markdown_page
-from ruler_report.pages.report import Report, caveats_of
-from ruler_report.summary import ScoredRun, summarize
+from ruler_report.contents import Report
+from ruler_report.drawing import COLOURS
+from ruler_report.runs import labels_of
+from ruler_report.summary import ScoredRun, caveats_of, summarize
+from ruler_report.typesetting import TEMPLATES, format_number, render, spreadsheet
+
+#: Signs of the markers in pictures.
+SIGNS = "●■◆▲▼✚✖★◀▶⬟⬢"
+
+
+def html_page(report: Report) -> str:
+    """Return the report as one self-contained page: no network, scripts or fonts are needed."""
+    style = page_style("report.css")
+    key = list(enumerate(zip(report.runs, SIGNS * len(report.runs), strict=False)))
+    return render("report.html.j2", report=report, style=style, meanings=MEANINGS, key=key)
+
+
+def page_style(name: str) -> str:
+    """Return a style sheet with the colours of series."""
+    colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
+    return f":root {{ {colours}}}\n{(TEMPLATES / name).read_text(encoding='utf-8').strip()}"
+
+
+def markdown_page(report: Report) -> str:
+    """Return the report as Markdown; its pictures are files in `figures/`."""
+    return render("report.md.j2", report=report)
+
+
+def latex_page(report: Report) -> str:
+    """Return the tables and pictures of all runs together, for a paper; needs booktabs."""
+    return render("report.tex.j2", report=report).strip() + "\n"
 
 
 def folder_to_write(out: str | Path) -> Path:

@@ -7,37 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ruler_data.manifest import BALANCED, IMPORTED
-from ruler_data.names import counted, parse_config
-from ruler_data.tasks import TASKS
+from ruler_data.names import counted
 from ruler_data.terminal import track
-from ruler_report import pictures, procedures
-from ruler_report.against import against
+from ruler_eval.scores import Example, Scores
+from ruler_report import pictures, procedures, tables
 from ruler_report.baseline import retention_table
-from ruler_report.comparison import (
-    FIRST,
-    SECOND,
-    SPELLED,
-    Comparison,
-    Lineup,
-    Ranks,
-    caveats,
-    join,
-    lineup,
-    shortfall,
-    verdict_of,
-)
-from ruler_report.cost import cost_table
-from ruler_report.depth import retrieval_by_depth
+from ruler_report.comparison import FIRST, SECOND, Comparison, cost_table, verdict_of
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS
-from ruler_report.flips import Flips, flips
-from ruler_report.format import format_length, visible
-from ruler_report.frame import Estimate, Point
-from ruler_report.pages import tables
-from ruler_report.results_file import Example, Results
-from ruler_report.summary import ScoredRun, stated_error, summarize
-from ruler_report.table import Printable, Table
+from ruler_report.lineup import SPELLED, Lineup, Ranks, lineup
+from ruler_report.means import Estimate, Point
+from ruler_report.pictures import against, retrieval_by_depth
+from ruler_report.runs import Flips, attributed, flips, join
+from ruler_report.summary import ScoredRun, notes_of, summarize
+from ruler_report.typesetting import Printable, Table, format_length, visible
 
 
 @dataclass(frozen=True)
@@ -137,9 +120,9 @@ class Report(Printable):
 
 
 def build(
-    results: Sequence[Results],
+    results: Sequence[Scores],
     *,
-    baseline: Results | None = None,
+    baseline: Scores | None = None,
     medium: Medium | None = "page",
     option: str = "",
     rows: int | None = None,
@@ -216,7 +199,7 @@ def build(
     )
 
 
-def _about(runs: Sequence[Results]) -> str:
+def _about(runs: Sequence[Scores]) -> str:
     """Return protocol, edition, data version, tokenizer and day of runs, each value once."""
     days = sorted({run.date for run in runs if run.date})
     facts = {
@@ -276,16 +259,6 @@ def _notes(field: Lineup, comparisons: Mapping[str, Comparison]) -> Iterator[str
         if comparison.basis != "paired: the same rows":
             notes.append((label, f"compared with {base}, {comparison.basis}"))
     return attributed(notes, len(field.runs))
-
-
-def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
-    """Yield each note once, after the runs that it is about; `found` are labels with notes."""
-    about: dict[str, list[str]] = {}
-    for label, note in notes:
-        about.setdefault(note, []).append(label)
-    for note, names in about.items():
-        whose = "all runs" if len(names) == runs > 2 else join(names)
-        yield f"{whose}: {note}"
 
 
 def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Iterator[Section]:
@@ -411,42 +384,3 @@ def _sections(run: ScoredRun, procedure: str | None) -> Iterator[Section]:
         examples=sorted(run.results.examples, key=lambda e: (e.failure, order[e.config])),
     )
     yield Section("How it was run", tables=[tables.facts(run.results)])
-
-
-def notes_of(results: Results) -> Iterator[str]:
-    """Yield what a reader must know before the numbers."""
-    yield from (f"incomplete: {text}" for text in shortfall(results))
-    yield from caveats_of(results)
-    yield from map(visible, results.notes)
-
-
-def caveats_of(results: Results) -> Iterator[str]:
-    """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
-    run = results.run
-    if run.data.sample:
-        yield "rows of the small sample corpus; not comparable with RULER scores"
-    if run.data.edition == IMPORTED:
-        yield "imported rows, which somebody else made; compare only with runs on these rows"
-    elif run.data.edition != BALANCED:
-        yield (
-            f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
-            "only with runs of this edition"
-        )
-    if run.no_context:
-        yield "run without the context, as a baseline"
-    yield from caveats(run)
-    missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
-    error = stated_error(results)
-    if error is not None:
-        yield (
-            f"suite {visible(run.data.suite)}: in 95 of 100 runs its mean of the 13 tasks is "
-            f"within {error:g} points of that of RULER's 500 rows; no error is stated for other "
-            "numbers"
-        )
-    elif run.data.suite != RULER:
-        yield f"suite {visible(run.data.suite)}; its means are not comparable with RULER's"
-    elif missing:
-        yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"
-    few = min((config.rows for config in results.configs.values()), default=0)
-    if few < 100:
-        yield f"some configs have only {few} rows; the paper uses 500"

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.comparison import Ranks, format_ranks
+from ruler_eval.labels import MEANINGS
+from ruler_eval.scores import ConfigScores, Param, Scores
 from ruler_report.effective_length import AVERAGES, OVERALL, OWN, RULER, ranks, weights
-from ruler_report.failures import MEANINGS
-from ruler_report.format import format_length, format_number, format_share, visible
-from ruler_report.frame import Estimate, Name
-from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
-from ruler_report.results_file import ConfigResult, Param, Results
+from ruler_report.frame import Name
+from ruler_report.lineup import Ranks, format_ranks
+from ruler_report.means import Estimate
+from ruler_report.procedures import LENGTHS, MEASURED_ON, PAPER, Published, published
 from ruler_report.summary import CATEGORIES, ScoredRun, counted_tasks
-from ruler_report.table import Table
+from ruler_report.typesetting import Table, format_length, format_number, format_share, visible
 
 FAILED = "Rows that lost points or named more than the gold answers,"
+
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
+
 #: Tables of the paper that a run is shown beside, by group and by what they are the mean of.
 PUBLISHED: dict[tuple[str, str], str] = {
     ("aligned", OVERALL): "3",
@@ -29,10 +31,11 @@ PUBLISHED: dict[tuple[str, str], str] = {
     },
 }
 
-
 #: Labels of the runs that none is shown to be better than, by column; empty where all are.
 Best = Mapping[Name, Collection[str]]
+
 BOLD = "no run is shown to be better than those in bold"
+
 #: Runs that stand side by side; more stand below each other.
 SIDE_BY_SIDE = 6
 
@@ -154,7 +157,7 @@ def failure_shares(runs: Sequence[ScoredRun]) -> Table:
     return Table("kinds", f"{FAILED} by kind, in percent of all", head, tuple(rows), bars=bars)
 
 
-def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
+def _kinds(configs: Iterable[ConfigScores]) -> list[str]:
     """Return the kinds of failure that occur, in their order; those of other versions last."""
     kinds = {kind for config in configs for kind in config.failures}
     return [kind for kind in MEANINGS if kind in kinds] + sorted(kinds - MEANINGS.keys())
@@ -335,7 +338,7 @@ def claims(run: ScoredRun) -> Iterator[Table]:
     yield Table("claims", caption, head, tuple(rows), (len(rows) - 1,))
 
 
-def facts(results: Results) -> Table:
+def facts(results: Scores) -> Table:
     """Return everything that determined the scores of a run."""
     run, data = results.run, results.run.data
     lines = {

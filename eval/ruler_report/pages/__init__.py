@@ -1,1 +1,0 @@
-"""From figures to what people read."""
