@@ -120,7 +120,7 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     raise damaged(config, f"row {end} is not in its place")
 
 
-def checked_rows(part: "pa.Table", first: int, config: str) -> Generator[Row, None, None]:
+def checked_rows(table: "pa.Table", first: int, config: str) -> Generator[Row, None, None]:
     """Yield the rows of a part of a file that begins with row `first`.
 
     Raises:
@@ -128,7 +128,7 @@ def checked_rows(part: "pa.Table", first: int, config: str) -> Generator[Row, No
     """
     from ruler_data.parquet import packed_rows
 
-    for packed in packed_rows(part, first):
+    for packed in packed_rows(table, first):
         if not packed.outputs:
             msg = f"row {packed.index} has no gold answer"
             raise ValueError(msg)
@@ -147,9 +147,9 @@ def readable(config: str) -> Iterator[None]:
         raise damaged(config, f"cannot be read ({type(error).__name__}: {reason})") from error
 
 
-def damaged(config: str, what: str) -> RulerError:
+def damaged(config: str, problem: str) -> RulerError:
     """Return the error for a config's file that holds something other than its rows."""
-    return RulerError(config, f"{what}; verify the data")
+    return RulerError(config, f"{problem}; verify the data")
 
 
 class Rows(Sequence[Row]):
@@ -193,8 +193,8 @@ class Rows(Sequence[Row]):
                 with opened(self._path) as file:
                     table = file.group(number, SCHEMA.names)
                 self._group = number, conformed(table)
-            part = self._group[1].slice(at - self._starts[number], 1)
-            row = next(checked_rows(part, at, self.config))
+            piece = self._group[1].slice(at - self._starts[number], 1)
+            row = next(checked_rows(piece, at, self.config))
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
         return row

@@ -83,8 +83,8 @@ def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
     """
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     remedy = f"{need}free space" if full else "make it writable, or choose another place"
-    what = f"{error.strerror or error}; {remedy}, and run the same command again to resume"
-    return RulerError(str(path), "cannot be written", what)
+    problem = f"{error.strerror or error}; {remedy}, and run the same command again to resume"
+    return RulerError(str(path), "cannot be written", problem)
 
 
 def try_writing(folder: Path) -> None:
@@ -104,10 +104,10 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def cache_dir(*parts: str) -> Path:
+def cache_dir(*names: str) -> Path:
     """Return a folder in the user's cache (RULER_CACHE); losing it costs time and nothing else."""
     folder = os.environ.get("RULER_CACHE")
-    return (Path(folder) if folder else _default_cache()).joinpath(*parts)
+    return (Path(folder) if folder else _default_cache()).joinpath(*names)
 
 
 def _default_cache() -> Path:

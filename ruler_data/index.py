@@ -64,14 +64,14 @@ class Sibling:
         from ruler_data.tokenizers.registry import REGISTRY
 
         info = manifest.tokenizer
-        known = REGISTRY.get(info.name)
+        entry = REGISTRY.get(info.name)
         return cls(
             repo=repo,
             tag=tag,
             commit=commit,
             tokenizer=info.name,
             fingerprint=info.identity or info.fingerprint,
-            models=known.ids if known else tuple(filter(None, [info.hub_id])),
+            models=entry.ids if entry else tuple(filter(None, [info.hub_id])),
             configs=tuple(manifest.configs),
             reserve=info.extra_reserve,
         )
@@ -85,21 +85,23 @@ class Index:
 
     def of_tokenizer(self, info: TokenizerInfo, reserve: int = 0) -> Sibling | None:
         """Return the release for a tokenizer, or None; `reserve` as in `find`."""
-        known = {info.identity, info.fingerprint}
-        return _fitting(reserve, (one for one in self.siblings if one.fingerprint in known))
+        fingerprints = {info.identity, info.fingerprint}
+        return _fitting(
+            reserve, (sibling for sibling in self.siblings if sibling.fingerprint in fingerprints)
+        )
 
     def of_model(self, model: str, reserve: int = 0) -> Sibling | None:
         """Return the release that lists a model's Hub id, or None; `reserve` as in `find`."""
-        return _fitting(reserve, (one for one in self.siblings if model in one.models))
+        return _fitting(reserve, (sibling for sibling in self.siblings if model in sibling.models))
 
     def with_siblings(self, siblings: Iterable[Sibling]) -> "Index":
         """Return the index with siblings added; each replaces the earlier one of its repo."""
-        by_repo = {one.repo: one for one in (*self.siblings, *siblings)}
+        by_repo = {sibling.repo: sibling for sibling in (*self.siblings, *siblings)}
         return Index(tuple(by_repo[repo] for repo in sorted(by_repo)))
 
     def to_json(self) -> str:
         """Return the text of `index.json`."""
-        body = {"format": FORMAT, "siblings": [asdict(one) for one in self.siblings]}
+        body = {"format": FORMAT, "siblings": [asdict(sibling) for sibling in self.siblings]}
         return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -114,18 +116,18 @@ class Index:
         try:
             body = parse_json(data)
             if body["format"] != FORMAT:
-                what = f"index format {body['format']!r}, this version reads {FORMAT}"
-                raise RulerError(where, what)
+                problem = f"index format {body['format']!r}, this version reads {FORMAT}"
+                raise RulerError(where, problem)
             siblings = TypeAdapter(tuple[Sibling, ...]).validate_python(body["siblings"])
-            for one in siblings:
-                check_repo(one.repo)
-                check_revision(one.tag)
-                check_name("tokenizer", one.tokenizer)
-                hashes = f"{one.commit} {one.fingerprint}"
-                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or one.reserve < 0:
-                    msg = f"{one.repo}: commit, fingerprint or reserve is wrong"
+            for sibling in siblings:
+                check_repo(sibling.repo)
+                check_revision(sibling.tag)
+                check_name("tokenizer", sibling.tokenizer)
+                hashes = f"{sibling.commit} {sibling.fingerprint}"
+                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or sibling.reserve < 0:
+                    msg = f"{sibling.repo}: commit, fingerprint or reserve is wrong"
                     raise ValueError(msg)
-                for config in one.configs:
+                for config in sibling.configs:
                     parse_config(config)
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
             reason = f"{type(error).__name__}: {quote(str(error).splitlines()[0], 120)}"
@@ -136,9 +138,11 @@ class Index:
 def _fitting(reserve: int, siblings: Iterable[Sibling]) -> Sibling | None:
     """Return the release with the smallest reserve >= `reserve`; for 0, the one without any."""
     fitting = (
-        one for one in siblings if one.reserve >= reserve and bool(one.reserve) == bool(reserve)
+        sibling
+        for sibling in siblings
+        if sibling.reserve >= reserve and bool(sibling.reserve) == bool(reserve)
     )
-    return min(fitting, key=lambda one: one.reserve, default=None)
+    return min(fitting, key=lambda sibling: sibling.reserve, default=None)
 
 
 def releases_of(repo: str, revision: str = "main") -> Index:
@@ -209,25 +213,27 @@ class FindResult:
     @property
     def load(self) -> str:
         """Python that loads the rows; empty if there is no release."""
-        if (one := self.release) is None:
+        if (release := self.release) is None:
             return ""
-        config = one.configs[0] if one.configs else "vt_4096"
-        return f'load_dataset("{one.repo}", "{config}", split="test", revision="{one.tag}")'
+        config = release.configs[0] if release.configs else "vt_4096"
+        return f'load_dataset("{release.repo}", "{config}", split="test", revision="{release.tag}")'
 
     @property
     def run(self) -> str:
         """Command that runs the model on the rows; empty if there is no release."""
         from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
-        if (one := self.release) is None:
+        if (release := self.release) is None:
             return ""
         is_name = self.model in REGISTRY or self.model in ALIASES
         model = "MODEL" if is_name else shlex.quote(self.model)
-        rows = f"--data {one.repo} --revision {one.tag}"
-        protocol = " --protocol thinking" if one.reserve else " --protocol chat" * bool(self.note)
+        rows = f"--data {release.repo} --revision {release.tag}"
+        protocol = (
+            " --protocol thinking" if release.reserve else " --protocol chat" * bool(self.note)
+        )
         if self.note:
-            protocol += f" --option api=chat --tokenizer {one.tokenizer} --base-url ADDRESS"
-        return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{one.tokenizer}"
+            protocol += f" --option api=chat --tokenizer {release.tokenizer} --base-url ADDRESS"
+        return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{release.tokenizer}"
 
 
 #: Whose rows a model without a public tokenizer takes.

@@ -57,9 +57,9 @@ class TokenizerInfo:
         """Return one sha256 for all files; tokenizers with the same fingerprint count alike."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
 
-    def counts_like(self, other: "TokenizerInfo") -> bool:
+    def counts_like(self, tokenizer: "TokenizerInfo") -> bool:
         """Whether two tokenizers give the same tokens, from the same files or from others."""
-        return self.files == other.files or self.identity == other.identity != ""
+        return self.files == tokenizer.files or self.identity == tokenizer.identity != ""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Manifest:
 
     def _summary(self) -> tuple[object, ...]:
         """Return versions, what the rows are made of, and configs, for display."""
-        sources = tuple(one.name for one in self.sources)
+        sources = tuple(source.name for source in self.sources)
         about = (self.data_version, self.edition, self.suite, shown_seed(self.seed))
         return *about, self.tokenizer.name, sources, tuple(self.configs)
 
@@ -287,12 +287,14 @@ class Manifest:
             return tuple(self.configs)
         parsed = {name: parse_config(name) for name in self.configs}
         for kind, values, at in (("task", tasks, 0), ("length", lengths, 1)):
-            known = sorted({parts[at] for parts in parsed.values()})
+            choices = sorted({name_parts[at] for name_parts in parsed.values()})
             for value in values or ():
-                if value not in known:
-                    there = ", ".join(map(str, known))
-                    hint = near(str(value), map(str, known))
-                    msg = f"{kind} {quote(str(value))} is not in the manifest{hint}; it has {there}"
+                if value not in choices:
+                    listed = ", ".join(map(str, choices))
+                    hint = near(str(value), map(str, choices))
+                    msg = (
+                        f"{kind} {quote(str(value))} is not in the manifest{hint}; it has {listed}"
+                    )
                     raise UsageError(msg)
         names = tuple(
             name
@@ -323,8 +325,8 @@ class Manifest:
                 raise RulerError(where, f"config {name} has no rows")
         for name in self.files:
             if not FILE_NAME.fullmatch(name):
-                what = f"names the file {quote(name)}, which is not of this dataset"
-                raise RulerError(where, what)
+                problem = f"names the file {quote(name)}, which is not of this dataset"
+                raise RulerError(where, problem)
 
     def with_files(self, files: Mapping[str, bytes]) -> "Manifest":
         """Return the manifest of a folder with these files besides its configs."""
@@ -334,7 +336,7 @@ class Manifest:
     def to_json(self) -> str:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
         values = asdict(self)
-        body = {one.name: values[one.name] for one in fields(Manifest)}
+        body = {field.name: values[field.name] for field in fields(Manifest)}
         return layout({"digest": _self_digest(body), **body})
 
     @classmethod
@@ -351,9 +353,9 @@ class Manifest:
             body = parse_json(text)
             if body["format"] != FORMAT:
                 kind, writer = (quote(str(body.get(key))) for key in ("format", "package_version"))
-                what = f"has the manifest format {kind} of version {writer} of ruler-data"
+                written = f"has the manifest format {kind} of version {writer} of ruler-data"
                 remedy = f"and this version reads {FORMAT}: pip install -U ruler-data"
-                raise UsageError(where, f"{what}, {remedy}")
+                raise UsageError(where, f"{written}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == layout(body)  # otherwise it may hold a key twice
             digest, computed = body.pop("digest"), _self_digest(body)
@@ -362,8 +364,8 @@ class Manifest:
             place, why = ".".join(map(str, first["loc"])), f"{first['msg']}; build it again"
             raise RulerError(where, "not a manifest", place, why) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            what = f"not a manifest ({type(error).__name__}: {error}); build it again"
-            raise RulerError(where, what) from error
+            cause = f"not a manifest ({type(error).__name__}: {error}); build it again"
+            raise RulerError(where, cause) from error
         problem = "edited after it was written"
         if digest != computed:
             raise RulerError(where, problem, f"it says {digest}, its content is {computed}")

@@ -96,8 +96,8 @@ def parse_names(names: str | int | Iterable[object] | None, option: str = "") ->
     Raises:
         UsageError: a named option has no names, not even `all`.
     """
-    parts = str(names).split(",") if isinstance(names, str | int) else names or ()
-    texts = tuple(str(name).strip() for name in parts if str(name).strip())
+    pieces = str(names).split(",") if isinstance(names, str | int) else names or ()
+    texts = tuple(str(name).strip() for name in pieces if str(name).strip())
     if option and not texts and names is not None:
         msg = f"{option} is empty; give names, or `all`"
         raise UsageError(msg)
@@ -183,8 +183,8 @@ def check_revision(revision: str) -> str:
     Raises:
         UsageError: it is not.
     """
-    for part in revision.removeprefix("refs/").split("/"):
-        check_name("revision", part)
+    for segment in revision.removeprefix("refs/").split("/"):
+        check_name("revision", segment)
     return revision
 
 

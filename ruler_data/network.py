@@ -61,9 +61,9 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
             raise RulerError(where, fault)
     for name in _CERTIFICATES:
         if (path := environment.get(name)) and not Path(path).exists():
-            what = "no such file or folder; name the certificates of your network, or unset it"
+            problem = "no such file or folder; name the certificates of your network, or unset it"
             where = f"{name}={quote(path)[1:-1]}"
-            raise RulerError(where, what)
+            raise RulerError(where, problem)
 
 
 def _proxy_fault(address: str) -> str:
@@ -105,17 +105,17 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     return future.result(seconds)
 
 
-def steady(parts: Iterable[bytes], seconds: float) -> Iterator[bytes]:
+def steady(chunks: Iterable[bytes], seconds: float) -> Iterator[bytes]:
     """Yield the bytes of a reply; TimeoutError if too few come in this time."""
     begun, count = time.monotonic(), 0
-    for part in parts:
-        count += len(part)
+    for chunk in chunks:
+        count += len(chunk)
         if (now := time.monotonic()) - begun > seconds:
             if count < BYTES:
                 msg = f"fewer than {BYTES:,} bytes in {seconds:.0f} s"
                 raise TimeoutError(msg)
             begun, count = now, 0
-        yield part
+        yield chunk
 
 
 def close_connections() -> None:
@@ -170,7 +170,7 @@ def download(url: str, sha256: str | None, folder: Path, *, name: str | None = N
     if offline():
         raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     check_environment()
-    part = path.with_name(f"{path.name}.part")
+    partial = path.with_name(f"{path.name}.part")
     retrying = Retrying(
         retry=retry_if_exception(_is_temporary),
         wait=wait_exponential(),
@@ -179,25 +179,25 @@ def download(url: str, sha256: str | None, folder: Path, *, name: str | None = N
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file:
+        with partial.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
             if path.is_file() and sha256 in (None, sha256_file(path)):
                 return path
             retrying(_receive, url, file)
-            actual = sha256_file(part)
+            actual = sha256_file(partial)
             if sha256 not in (None, actual):
                 file.truncate(0)
-                what = f"refused: sha256 expected {sha256}, found {actual}"
-                raise RulerError(where, what)
-            part.replace(path)
+                problem = f"refused: sha256 expected {sha256}, found {actual}"
+                raise RulerError(where, problem)
+            partial.replace(path)
     except (requests.RequestException, TimeoutError) as error:
         raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         with suppress(OSError):
-            if not part.stat().st_size:
-                part.unlink()
+            if not partial.stat().st_size:
+                partial.unlink()
     return path
 
 

@@ -152,8 +152,8 @@ def _has_nulls(values: pa.Array) -> bool:
     """Whether a value is missing, or a part of one."""
     if values.null_count or not isinstance(values, pa.ListArray | pa.StructArray):
         return bool(values.null_count)
-    parts = values.flatten()
-    return any(map(_has_nulls, parts if isinstance(parts, list) else [parts]))
+    children = values.flatten()
+    return any(map(_has_nulls, children if isinstance(children, list) else [children]))
 
 
 def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]:

@@ -64,22 +64,22 @@ class Procedure:
     extra_tokens: int | None = None
     published: str = ""  # the table of published scores
 
-    def settle(self, given: Mapping[str, Any], **fixed: object) -> dict[str, Any]:
+    def settle(self, chosen: Mapping[str, Any], **fixed: object) -> dict[str, Any]:
         """Return the options of a command as the procedure sets them.
 
-        `given` are the user's, None where an option was left out; of `fixed` every value but None
+        `chosen` are the user's, None where an option was left out; of `fixed` every value but None
         is the procedure's, and a tuple is a choice of which the first is the default.
 
         Raises:
             UsageError: an option contradicts the procedure.
         """
-        options = dict(given)
+        options = dict(chosen)
         for name, value in fixed.items():
             choice = value if isinstance(value, tuple) else (value,)
-            if value is None or given[name] in choice:
+            if value is None or chosen[name] in choice:
                 continue
-            if given[name] is not None:
-                option = f"--{name.replace('_', '-')} {quote(str(given[name]))}"
+            if chosen[name] is not None:
+                option = f"--{name.replace('_', '-')} {quote(str(chosen[name]))}"
                 allowed = " or ".join(map(str, choice))
                 raise UsageError(option, f"procedure {self.name} has {allowed}; leave it out")
             options[name] = choice[0]

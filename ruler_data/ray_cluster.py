@@ -28,18 +28,18 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
         raise UsageError(msg) from error
     address = os.environ.get("RAY_ADDRESS")
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    own = address in (None, "local")
+    is_new = address in (None, "local")
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
     start: Callable[..., object] = partial(ray.init, address=address, **quiet)
     try:
         if host and port.isdecimal():  # Ray itself needs minutes to notice that nothing listens
             socket.create_connection((host, int(port)), timeout=10).close()
         try:
-            start(num_cpus=workers if own else None)
+            start(num_cpus=workers if is_new else None)
         except ValueError:  # a running cluster has its own number of CPUs
             start()
     except (ValueError, OSError) as error:
         name = f"RAY_ADDRESS {quote(address)}" if address else "the cluster of `ray start`"
-        other = "" if address else ", or start a new one here with RAY_ADDRESS=local"
-        raise UsageError(name, f"no Ray cluster answers there; see `ray status`{other}") from error
+        advice = "" if address else ", or start a new one here with RAY_ADDRESS=local"
+        raise UsageError(name, f"no Ray cluster answers there; see `ray status`{advice}") from error
     return ray

@@ -93,8 +93,8 @@ def checked(function: F) -> F:
             if not (above and below and _fits(value, hint.__origin__)):
                 limits = {"from": low, "to": high}.items()
                 bounds = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
-                what = f"{name} {ascii(value)[:LONGEST]}"
-                raise UsageError(what, " ".join(["give", _words(hint.__origin__), *bounds]))
+                problem = f"{name} {ascii(value)[:LONGEST]}"
+                raise UsageError(problem, " ".join(["give", _words(hint.__origin__), *bounds]))
         return function(*bound.args, **bound.kwargs)
 
     call.__dict__["declared"] = call.__dict__.pop("__wrapped__")  # `help` would show that
@@ -116,8 +116,8 @@ def _described(function: Callable[..., Any]) -> str:
         return text
     before, raises, after = text.partition("Raises:\n")
     lines = [f"    {name}: {help_text}" for name, help_text in about.items()]
-    parts = [before.strip(), "\n".join(["Args:", *lines]), f"{raises}{after}".strip()]
-    return "\n\n".join(filter(None, parts))
+    sections = [before.strip(), "\n".join(["Args:", *lines]), f"{raises}{after}".strip()]
+    return "\n\n".join(filter(None, sections))
 
 
 class _Type(str):
@@ -151,12 +151,12 @@ def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - typing has no typ
     if origin is Literal:
         return value in inner
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, choice) for choice in inner)
     if origin is not None:
         if isinstance(value, str) or not isinstance(value, origin):
             return False
         several = value if len(inner) == 1 and isinstance(value, Collection) else ()
-        return all(_fits(one, inner[0]) for one in several)
+        return all(_fits(item, inner[0]) for item in several)
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
     return kind is Any or isinstance(value, os.PathLike if issubclass(kind, os.PathLike) else kind)
@@ -168,7 +168,7 @@ def _words(kind: Any) -> str:  # noqa: ANN401
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"
     if origin in (Union, UnionType):
-        words = [_words(one) for one in inner if one is not NoneType]
+        words = [_words(branch) for branch in inner if branch is not NoneType]
         return " or ".join(dict.fromkeys(words))
     if origin is not None:
         return "a mapping" if issubclass(origin, Mapping) else "a list"

@@ -425,8 +425,8 @@ def of_family(table: Mapping[type, T], task: Task, where: str) -> T:
     """
     if (entry := table.get(type(task.params))) is None:
         family = getattr(task.params, "family", type(task.params).__name__)
-        what = f"task {task.name}: the family {family} has no entry in {where}"
-        raise RulerError(what, 'see "A task family" in docs/ARCHITECTURE.md')
+        problem = f"task {task.name}: the family {family} has no entry in {where}"
+        raise RulerError(problem, 'see "A task family" in docs/ARCHITECTURE.md')
     return entry
 
 
@@ -503,8 +503,10 @@ def task_place(name: str) -> tuple[int, tuple[tuple[int, str], ...]]:
     """
     if name in TASKS:
         return list(TASKS).index(name), ()
-    parts = re.split(r"([0-9]+)", name)
-    return len(TASKS), tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+    pieces = re.split(r"([0-9]+)", name)
+    return len(TASKS), tuple(
+        (int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces
+    )
 
 
 def config_place(config: str) -> tuple[object, int]:

@@ -75,8 +75,8 @@ class SafeConsole(Console):
         if isinstance(renderable, Table):
             for column in renderable.columns:
                 column.overflow = "fold"
-        for part in super().render(renderable, options):
-            yield part if part.control else Segment(visible(part.text), part.style)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def visible(text: str) -> str:
@@ -200,7 +200,7 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
 
 def _usage_error(kind: type[Exception]) -> type[Exception]:
     """Return the class of all errors of usage, of which typer exports only some."""
-    return next(one for one in kind.__mro__ if one.__name__ == "UsageError")
+    return next(cls for cls in kind.__mro__ if cls.__name__ == "UsageError")
 
 
 def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  # noqa: ANN401
@@ -236,8 +236,8 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
     hints = options_of(function)
     options = {
-        name: one.replace(kind=one.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
-        for name, one in inspect.signature(declared(function)).parameters.items()
+        name: param.replace(kind=param.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
+        for name, param in inspect.signature(declared(function)).parameters.items()
         if name in hints
     }
     as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -261,7 +261,9 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
         raise typer.Exit(print_result(program, result, as_json=as_json))
 
     call.__annotations__ = {}  # typer would evaluate them
-    parameters = sorted([*options.values(), *flags], key=lambda one: one.default is not one.empty)
+    parameters = sorted(
+        [*options.values(), *flags], key=lambda param: param.default is not param.empty
+    )
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 
@@ -290,7 +292,9 @@ def _help(function: Callable[..., Any]) -> str:
         r"^(?:Args|Returns|Raises):\n", inspect.cleandoc(function.__doc__ or ""), flags=re.M
     )
     paragraphs = text[0].strip().split("\n\n")
-    return "\n\n".join("\b\n" * part.startswith("    ") + part for part in paragraphs)
+    return "\n\n".join(
+        "\b\n" * paragraph.startswith("    ") + paragraph for paragraph in paragraphs
+    )
 
 
 def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  # noqa: ANN401
@@ -368,8 +372,8 @@ def progress_bars() -> "Progress":
                 task = self.tasks[0]
                 left = "" if task.time_remaining is None else f"{task.time_remaining:,.0f} s left"
                 share = "" if task.total is None else f"{task.percentage:.0f} %"
-                parts = (task.fields["items"], share, task.fields["speed"], left)
-                err.print(f"{task.description}: {', '.join(filter(None, parts))}")
+                figures = (task.fields["items"], share, task.fields["speed"], left)
+                err.print(f"{task.description}: {', '.join(filter(None, figures))}")
 
     texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
     name, items, speed, elapsed, left = map(bar.TextColumn, (*texts, "left"))
@@ -469,8 +473,8 @@ def _fail(program: str, message: str, code: int) -> int:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     _signals.append(number)
-    for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
+    for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop_signal, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
     for action in at_stop:
         action()
     # Libraries print an exception that a check of types in Rust cannot pass on, with its traceback.

@@ -26,5 +26,7 @@ def repository() -> str:
         addresses = metadata("ruler-data").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    address = next((one for one in addresses if one.startswith("Repository, ")), "")
+    address = next(
+        (address_line for address_line in addresses if address_line.startswith("Repository, ")), ""
+    )
     return "" if "OWNER" in address else address.removeprefix("Repository, ")

@@ -107,7 +107,9 @@ def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     total = sum(info.rows for info in manifest.configs.values())
     limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
     ids = (source.licence for source in manifest.sources)
-    licences = {one.lower() if one in OPEN_LICENCES else "other" for one in ids} | {"apache-2.0"}
+    licences = {licence.lower() if licence in OPEN_LICENCES else "other" for licence in ids} | {
+        "apache-2.0"
+    }
     other_licence = {"license_name": "licences-of-the-sources"}
     if address:
         other_licence["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"

@@ -163,7 +163,7 @@ def build(
     from ruler_data.manifest import BALANCED
     from ruler_data.procedures import find_procedure
 
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "suite": suite,
         "edition": edition,
         "template": template,
@@ -171,10 +171,10 @@ def build(
     }
     if procedure is not None:
         source = find_procedure(procedure)
-        given = source.settle(given, **{name: getattr(source, name) for name in given})
+        options = source.settle(options, **{name: getattr(source, name) for name in options})
         lengths, rows = lengths or source.lengths, rows or source.rows
-    selection = select_suite(given["suite"] or "ruler", tasks, lengths, rows, haystack)
-    edition, template = given["edition"] or BALANCED, given["template"] or "base"
+    selection = select_suite(options["suite"] or "ruler", tasks, lengths, rows, haystack)
+    edition, template = options["edition"] or BALANCED, options["template"] or "base"
     name = procedure or edition
     folder = Path(out) if out else default_folder(tokenizer, selection.name, name, fresh=fresh)
     plan = BuildPlan(
@@ -188,7 +188,7 @@ def build(
         strict_sources=strict_sources,
         edition=edition,
         template=template,
-        reserve=given["reserve"] or 0,
+        reserve=options["reserve"] or 0,
         counter=counter,
         essays=(chosen := BuildDir(folder).choose_essays(essays)),
     )
@@ -410,22 +410,22 @@ def release(
 
     first = f"{org}/{name}"
     builds = sibling_builds(first, version, tokenizers, Path(out), lengths, suite, reserve)
-    for one in builds:
+    for tokenizer_build in builds:
         manifest = build(
-            one.tokenizer,
+            tokenizer_build.tokenizer,
             suite=suite,
-            lengths=one.lengths,
+            lengths=tokenizer_build.lengths,
             tasks=tasks,
             rows=rows,
             sources=sources,
             sources_kind=sources_kind,
-            out=one.folder,
-            reserve=one.reserve,
+            out=tokenizer_build.folder,
+            reserve=tokenizer_build.reserve,
             workers=workers,
         )
-        tell(f"{one.folder}: {len(manifest.configs)} configs")
+        tell(f"{tokenizer_build.folder}: {len(manifest.configs)} configs")
     return release_folders(
-        {one.repo: one.folder for one in builds},
+        {tokenizer_build.repo: tokenizer_build.folder for tokenizer_build in builds},
         prove=prover(workers=workers, allow_unproved=allow_unproved),
         tell=tell,
         version=version,

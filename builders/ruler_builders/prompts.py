@@ -50,16 +50,16 @@ class PromptTemplate:
 
 def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
     """Return the prompt for a query; `place` is the ordinal of one value among those of the key."""
-    kind, one = params.value_type, params.value_type.removesuffix("s")
+    kind, singular = params.value_type, params.value_type.removesuffix("s")
     single = params.answers == 1
     # With one value to return, upstream rewrites its template word by word to the singular.
-    which, noun, verb = ("is", one, "is") if single else ("are all", kind, "are")
+    which, noun, verb = ("is", singular, "is") if single else ("are all", kind, "are")
     subject = f"{place} " * bool(place) + f"special magic {noun} for {query}"
     question = f"What {which} the {subject} mentioned in the provided text?"
     if params.none != "no":
         question += " If the provided text does not mention it, answer: none."
     several = not single or params.ordinal or params.wording == "associated"
-    head = _instruction(params, several, kind if several else one)
+    head = _instruction(params, several, kind if several else singular)
     return PromptTemplate(
         head=head if params.question_at == "after" else f"{question}\n\n{head}",
         tail="\n",
@@ -81,13 +81,13 @@ def _instruction(params: Niah, several: bool, kind: str) -> str:
     if params.instruction == "short":
         return f"Find the special magic {kind} in this text.\n"
     if several:
-        state, every, keys, it = "Some of its sentences state", "all", "their keys", "them"
+        state, quantity, keys, it = "Some of its sentences state", "all", "their keys", "them"
     else:
-        state, every, keys, it = "One or more of its sentences state a", "every", "its key", "it"
+        state, quantity, keys, it = "One or more of its sentences state a", "every", "its key", "it"
     return (
         f"Below is a long text. {state} special magic {kind}, and all the others are of no "
-        f"importance. Read the text to its end and remember {every} special magic {kind} together "
-        f"with {keys}, because a question about {it} follows.\n"
+        f"importance. Read the text to its end and remember {quantity} special magic {kind} "
+        f"together with {keys}, because a question about {it} follows.\n"
     )
 
 

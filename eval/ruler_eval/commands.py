@@ -220,13 +220,13 @@ def run(
     from ruler_eval.sharding import Shard
 
     config = EvalConfig.of({**arguments, "options": parse_options(options) | engine_options})
-    part, has_question = Shard(*parse_shard(shard)), (until_decided, baseline) != (None, None)
+    share, has_question = Shard(*parse_shard(shard)), (until_decided, baseline) != (None, None)
     question = parse_question(until_decided or "", baseline) if has_question else None
-    if question and (part.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
-        one = "one process and one answer to each row"
-        msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
+    if question and (share.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
+        only = "one process and one answer to each row"
+        msg = f"--until-decided is for {only}: no --shard, --data-parallel, --samples, ray"
         raise UsageError(msg)
-    if (budget, budget_tokens) != (None, None) and (part.count > 1 or data_parallel > 1):
+    if (budget, budget_tokens) != (None, None) and (share.count > 1 or data_parallel > 1):
         msg = "--budget is for one process: no --shard, no --data-parallel"
         raise UsageError(msg)
     if generate is not None and data_parallel > 1:
@@ -235,8 +235,8 @@ def run(
     folder = RunFolder(out_path(out)).checked()
     job = open_job(config)
     if data_parallel == 1:
-        return status(folder.path, run_shard(job, folder, part, question, bar=progress))
-    run_processes(config, folder, part, data_parallel)
+        return status(folder.path, run_shard(job, folder, share, question, bar=progress))
+    run_processes(config, folder, share, data_parallel)
     return status(folder.path)
 
 

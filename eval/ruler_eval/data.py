@@ -87,7 +87,9 @@ class Dataset:
             inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
             rows_version=manifest.rows_version,
-            essays=next((one.sha256 for one in manifest.sources if one.name == "essays"), ""),
+            essays=next(
+                (source.sha256 for source in manifest.sources if source.name == "essays"), ""
+            ),
         )
 
     def choose(
@@ -105,9 +107,9 @@ class Dataset:
             tasks: whose configs to keep; empty for all.
             lengths: likewise, in tokens.
         """
-        parts = {name: parse_config(name) for name in self.rows}
-        known = [length for _, length in parts.values()]
-        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(known, rows)
+        places = {name: parse_config(name) for name in self.rows}
+        config_lengths = [length for _, length in places.values()]
+        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(config_lengths, rows)
         self.manifest.select(lengths=firsts)  # refuses lengths that it does not have
         for name in configs:
             if name not in self.rows:
@@ -116,7 +118,7 @@ class Dataset:
         names = [n for n in self.manifest.select(tasks, lengths) if n in (configs or self.rows)]
         if not names:
             raise UsageError(self.source, "no config has these tasks, lengths and names")
-        most = {n: min(firsts.get(parts[n][1]) or self.rows[n], self.rows[n]) for n in names}
+        most = {n: min(firsts.get(places[n][1]) or self.rows[n], self.rows[n]) for n in names}
         return replace(self, rows=most)
 
     def fetch(self) -> "Dataset":
@@ -135,8 +137,8 @@ class Dataset:
         the last row saves as much as one without limit.
         """
         with closing(self.read(config)) as rows:
-            some = (row for row in rows if row.index in indices)
-            while batch := list(islice(some, ALIKE)):
+            wanted_rows = (row for row in rows if row.index in indices)
+            while batch := list(islice(wanted_rows, ALIKE)):
                 yield from sorted(batch, key=lambda row: row.context)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:

@@ -48,9 +48,9 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
     processes: dict[Shard, subprocess.Popen[bytes]] = {}
     try:
         for number, visible in enumerate(gpus):
-            part = Shard(shard.index * groups + number, shard.count * groups)
-            arguments["shard"] = str(part)
-            processes[part] = _start(arguments, visible, folder.file(LOG, part))
+            shard_here = Shard(shard.index * groups + number, shard.count * groups)
+            arguments["shard"] = str(shard_here)
+            processes[shard_here] = _start(arguments, visible, folder.file(LOG, shard_here))
         if terminal.is_terminal():
             terminal.tell(f"{groups} processes; `ruler-eval status {folder.path}` shows their rows")
         for process in processes.values():
@@ -64,12 +64,16 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
                     process.wait(GRACE)
                 except subprocess.TimeoutExpired:
                     process.kill()
-    exits = {part: process.returncode for part, process in processes.items() if process.returncode}
+    exits = {
+        shard_ended: process.returncode
+        for shard_ended, process in processes.items()
+        if process.returncode
+    }
     if exits:
-        errors = (f"shard {part}: {_last_error(folder.file(LOG, part), code)}"
-                  for part, code in exits.items())  # fmt: skip
-        what = f"{len(exits)} of {groups} shards failed"
-        raise RulerError(what, f"{'; '.join(errors)}; run it again to resume")
+        errors = (f"shard {shard_ended}: {_last_error(folder.file(LOG, shard_ended), code)}"
+                  for shard_ended, code in exits.items())  # fmt: skip
+        problem = f"{len(exits)} of {groups} shards failed"
+        raise RulerError(problem, f"{'; '.join(errors)}; run it again to resume")
 
 
 def _start(arguments: dict[str, Any], visible: str, log: Path) -> subprocess.Popen[bytes]:

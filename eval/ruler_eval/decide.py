@@ -68,8 +68,8 @@ def parse_question(text: str, baseline: str | Path | None) -> Question:
     except (KeyError, ValueError):
         points = -1.0
     if kind not in QUESTIONS or not 0 < points < 100:
-        known = ", ".join(f"{name}={points:g}" for name, points in QUESTIONS.items())
-        msg = f"--until-decided {quote(text)}: not a question; give one of {known}"
+        choices = ", ".join(f"{name}={points:g}" for name, points in QUESTIONS.items())
+        msg = f"--until-decided {quote(text)}: not a question; give one of {choices}"
         raise UsageError(msg)
     return Question(kind, points, None if baseline is None else Path(baseline))
 
@@ -137,15 +137,17 @@ class Decision:
         configs = [parse_config(name) for name in data.rows]
         lengths = sorted({length for _, length in configs}, reverse=question.kind == "effective")
         table = data.manifest.table
-        every = [task for task in dict.fromkeys(task for task, _ in configs)
+        tasks_asked = [task for task in dict.fromkeys(task for task, _ in configs)
                  if all((task, length) in configs for length in lengths)]  # fmt: skip
         self._is_gate = question.kind == "not-worse"
-        categories = dict.fromkeys(table[task].category for task in every) if self._is_gate else {}
+        categories = (
+            dict.fromkeys(table[task].category for task in tasks_asked) if self._is_gate else {}
+        )
         tests = len(lengths) + len(categories)
         alpha = ALPHA / 2 if question.kind == "within" else ALPHA / tests
         self.lengths: list[Mean] = []
         for length in lengths:
-            tasks = [task for task, each in configs if each == length]
+            tasks = [task for task, config_length in configs if config_length == length]
             counts = sorted({data.rows[f"{task}_{length}"] for task in tasks})
             if self._is_gate and self.lengths:
                 counts = sorted({*counts, self.lengths[0].rows})
@@ -156,7 +158,7 @@ class Decision:
             self.lengths.append(Mean(length, tasks, counts[0], alpha))
         rows = self.lengths[0].rows
         self.categories = [
-            Mean(name, [task for task in every if table[task].category == name], rows, alpha)
+            Mean(name, [task for task in tasks_asked if table[task].category == name], rows, alpha)
             for name in categories
         ]
 
@@ -181,17 +183,17 @@ class Decision:
             answers: the rows that are answered, which count without being generated again.
             held: see `HELD`; None for an engine that holds few rows anyway.
         """
-        for one, number, place, row in self._in_turn():
-            if self.is_over or (one.is_over and not self._is_gate):
+        for mean, number, place, row in self._in_turn():
+            if self.is_over or (mean.is_over and not self._is_gate):
                 continue
-            config = f"{one.tasks[place]}_{one.name}"
+            config = f"{mean.tasks[place]}_{mean.name}"
             key = (config, row.index, 0)
             answer = answers.get(key)
-            while held and answer is None and len(self._sent) >= held * len(one.tasks):
+            while held and answer is None and len(self._sent) >= held * len(mean.tasks):
                 yield None
-            if self.is_over or (one.is_over and not self._is_gate):
+            if self.is_over or (mean.is_over and not self._is_gate):
                 continue
-            self._sent[key] = one, number, place, row
+            self._sent[key] = mean, number, place, row
             if answer is not None:
                 self.add(answer)
             else:
@@ -200,36 +202,36 @@ class Decision:
     def _in_turn(self) -> Iterator[tuple[Mean, int, int, Row]]:
         """Yield rows length by length; for not-worse the blocks of all lengths in turn."""
         if not self._is_gate:
-            for one in self.lengths:
-                yield from ((one, *at) for at in self._in_order(one))
+            for mean in self.lengths:
+                yield from ((mean, *at) for at in self._in_order(mean))
             return
         for start in range(0, self.lengths[0].rows, BLOCK):
-            for one in self.lengths:
+            for mean in self.lengths:
                 if not self.is_over:
-                    yield from ((one, *at) for at in self._in_order(one, start, start + BLOCK))
+                    yield from ((mean, *at) for at in self._in_order(mean, start, start + BLOCK))
 
     def _in_order(
-        self, one: Mean, begin: int = 0, end: int | None = None
+        self, mean: Mean, begin: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, int, Row]]:
         """Yield the number of the round, the place of the task, and the row."""
-        for start in range(begin, one.rows if end is None else end, BLOCK):
-            if one.is_over and not self._is_gate:
+        for start in range(begin, mean.rows if end is None else end, BLOCK):
+            if mean.is_over and not self._is_gate:
                 return
             rows: dict[tuple[int, int], Row] = {}
-            for place, task in enumerate(one.tasks):
-                order = order_of(task, one.rows)[start : start + BLOCK]
+            for place, task in enumerate(mean.tasks):
+                order = order_of(task, mean.rows)[start : start + BLOCK]
                 rounds = {index: number for number, index in enumerate(order, start)}
-                with closing(self._data.read_alike(f"{task}_{one.name}", rounds)) as some:
-                    rows |= {(rounds[row.index], place): row for row in some}
+                with closing(self._data.read_alike(f"{task}_{mean.name}", rounds)) as stream:
+                    rows |= {(rounds[row.index], place): row for row in stream}
             yield from ((*at, rows[at]) for at in sorted(rows))
 
     def add(self, answer: Answer) -> None:
         """Count an answer, or a failure, and look whether it decides."""
         with self._lock:
-            one, number, place, row = self._sent.pop(answer.key)
-            one.scores[:, number, place] = self._bounds(answer, row)
-            one.decide(self.question)
-            task = one.tasks[place]
+            mean, number, place, row = self._sent.pop(answer.key)
+            mean.scores[:, number, place] = self._bounds(answer, row)
+            mean.decide(self.question)
+            task = mean.tasks[place]
             for category in self.categories:
                 if task in category.tasks:
                     category.scores[:, number, category.tasks.index(task)] = self._of(task)[
@@ -239,22 +241,22 @@ class Decision:
 
     def _of(self, task: str) -> Floats:
         """Return the scores of a task's questions: the means over all lengths."""
-        columns = [one.scores[:, :, one.tasks.index(task)] for one in self.lengths]
+        columns = [mean.scores[:, :, mean.tasks.index(task)] for mean in self.lengths]
         return np.asarray(np.mean(columns, axis=0))
 
     def replay(self, answers: Mapping[Key, Answer]) -> None:
         """Count all answers that there are."""
-        for one in self.lengths:
-            for place, task in enumerate(one.tasks):
-                config = f"{task}_{one.name}"
-                rounds = {index: number for number, index in enumerate(order_of(task, one.rows))
+        for mean in self.lengths:
+            for place, task in enumerate(mean.tasks):
+                config = f"{task}_{mean.name}"
+                rounds = {index: number for number, index in enumerate(order_of(task, mean.rows))
                           if (config, index, 0) in answers}  # fmt: skip
                 with closing(self._data.read(config)) as rows:
                     for row in rows if rounds else ():
                         if row.index in rounds:
                             bounds = self._bounds(answers[config, row.index, 0], row)
-                            one.scores[:, rounds[row.index], place] = bounds
-            one.decide(self.question)
+                            mean.scores[:, rounds[row.index], place] = bounds
+            mean.decide(self.question)
         for category in self.categories:
             columns = [self._of(task) for task in category.tasks]
             category.scores = np.stack(columns, axis=-1)
@@ -292,21 +294,21 @@ class Decision:
             "answer": self.sentence,
             "guarantee": f"{share} say what all frozen rows contradict{of_each}",
             "lengths": {
-                str(one.name): {
-                    "side": one.side,
-                    "rows": one.rounds * len(one.tasks),
-                    "of": one.rows * len(one.tasks),
-                    "rows_of_a_task": one.rounds,
-                    "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
+                str(mean.name): {
+                    "side": mean.side,
+                    "rows": mean.rounds * len(mean.tasks),
+                    "of": mean.rows * len(mean.tasks),
+                    "rows_of_a_task": mean.rounds,
+                    "bounds": [round(scale * bound + shift, 2) for bound in mean.bounds],
                 }
-                for one in self.lengths
+                for mean in self.lengths
             },
             "categories": {
-                str(one.name): {
-                    "side": one.side,
-                    "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
+                str(mean.name): {
+                    "side": mean.side,
+                    "bounds": [round(scale * bound + shift, 2) for bound in mean.bounds],
                 }
-                for one in self.categories
+                for mean in self.categories
             },
         }
 
@@ -314,23 +316,23 @@ class Decision:
     def sentence(self) -> str:
         """The answer in one line, with the rows that it took."""
         points, kind = self.question.points, self.question.kind
-        used = sum(one.rounds * len(one.tasks) for one in self.lengths)
-        every = sum(one.rows * len(one.tasks) for one in self.lengths)
+        used = sum(mean.rounds * len(mean.tasks) for mean in self.lengths)
+        planned = sum(mean.rows * len(mean.tasks) for mean in self.lengths)
         above, below, unsure = (
-            [int(one.name) for one in self.lengths if one.side == side]
+            [int(mean.name) for mean in self.lengths if mean.side == side]
             for side in ("above", "below", None)
         )
         if kind == "within":
             done = "; ".join(
-                f"{one.name:,}: {100 * one.bounds[0]:.1f} to {100 * one.bounds[1]:.1f}"
-                for one in self.lengths
-                if one.is_decided
+                f"{mean.name:,}: {100 * mean.bounds[0]:.1f} to {100 * mean.bounds[1]:.1f}"
+                for mean in self.lengths
+                if mean.is_decided
             )
             finding = f"mean within ± {points:g} at {done or 'no length yet'}"
         elif kind == "not-worse":
             places = [f"at {length:,} tokens" for length in below]
-            places += [f"in {one.name}" for one in self.categories if one.side == "below"]
-            unsure += [0 for one in self.categories if one.side is None]
+            places += [f"in {mean.name}" for mean in self.categories if mean.side == "below"]
+            unsure += [0 for mean in self.categories if mean.side is None]
             finding = "not worse at any length or in any category than"
             finding = "cannot tell whether it is worse than" if unsure else finding
             finding = f"worse {places[0]} than" if places else finding
@@ -340,11 +342,11 @@ class Decision:
             longest = max(above, default=0)
             lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
             but = f" (cannot tell at {lengths})" if lengths else ""
-            tasks = {task for one in self.lengths for task in one.tasks}
-            what = "" if tasks == {*TASKS} else f" of the mean of these {len(tasks)} tasks"
+            tasks = {task for mean in self.lengths for task in mean.tasks}
+            of_tasks = "" if tasks == {*TASKS} else f" of the mean of these {len(tasks)} tasks"
             end = f"{longest:,}" if longest else "none"
-            finding = f"effective length{what} at {points:g}: {end}{but}"
-        return f"{finding}, after {used:,} of {every:,} rows"
+            finding = f"effective length{of_tasks} at {points:g}: {end}{but}"
+        return f"{finding}, after {used:,} of {planned:,} rows"
 
 
 def decision_of(
@@ -355,7 +357,7 @@ def decision_of(
     None without a question, and once all rows are answered: then their scores decide.
     """
     run = RunFolder(folder)
-    start = next((one for one in reversed([*run.starts()]) if "until_decided" in one), None)
+    start = next((begun for begun in reversed([*run.starts()]) if "until_decided" in begun), None)
     if start is None:
         return None
     info, answers = read_info(folder), run.answers()
@@ -378,18 +380,18 @@ def _baseline(folder: Path, info: RunInfo) -> dict[tuple[str, str], Answer]:
     Raises:
         UsageError: it cannot be compared, or lacks a task of a length.
     """
-    answers = [one for one in RunFolder(folder).answers().values() if one.error is None]
+    answers = [answer for answer in RunFolder(folder).answers().values() if answer.error is None]
     base = read_info(folder)
     why = [*obstacles(base, info)]
     if base.data.seed != info.data.seed:
         why.append("the seeds differ, so that no question is shared")
-    known = {one.config: base.data.rows.get(one.config, 0) for one in answers}
-    if lacking := [name for name, rows in info.data.rows.items() if known.get(name, 0) < rows]:
+    rows_of = {answer.config: base.data.rows.get(answer.config, 0) for answer in answers}
+    if lacking := [name for name, rows in info.data.rows.items() if rows_of.get(name, 0) < rows]:
         more = f" and {counted(len(lacking) - 1, 'more config')}" * (len(lacking) > 1)
         why.append(f"it lacks rows of {lacking[0]}{more}; resume it, or run fewer (--rows)")
-    if not all(one.question_digest for one in answers):
+    if not all(answer.question_digest for answer in answers):
         why.append("its answers record no questions; run it again")
     if why:
         option = f"--baseline {quote(str(folder))}"
         raise UsageError(option, f"cannot be compared: {'; '.join(why)}")
-    return {(one.config, one.question_digest or ""): one for one in answers}
+    return {(answer.config, answer.question_digest or ""): answer for answer in answers}

@@ -70,9 +70,9 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
     {'path': 'models/x', 'on': [True, 1]}
     """
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Real) and not isinstance(value, bool):
@@ -149,7 +149,9 @@ class EvalConfig:
         Raises:
             UsageError: a value is not one of its option, or two options contradict each other.
         """
-        values = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
+        values = {
+            field.name: arguments[field.name] for field in fields(cls) if field.name in arguments
+        }
         if values.get("procedure") is not None:
             values = _as_published(values)
         values["protocol"] = values.get("protocol") or "completion"
@@ -198,10 +200,10 @@ class EvalConfig:
 
     def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of `run` that give the same, as JSON values; without a function."""
-        known = {one.name: getattr(self, one.name) for one in fields(self)}
-        del known["generate"]
-        known |= {name: known[name] or None for name in ("configs", "tasks", "lengths")}
-        return json.loads(json.dumps(known, default=str))  # type: ignore[no-any-return]
+        arguments = {field.name: getattr(self, field.name) for field in fields(self)}
+        del arguments["generate"]
+        arguments |= {name: arguments[name] or None for name in ("configs", "tasks", "lengths")}
+        return json.loads(json.dumps(arguments, default=str))  # type: ignore[no-any-return]
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def _as_published(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     source = find_procedure(values["procedure"])
     names = ("protocol", "temperature", "top_p", "extra_tokens")
-    given = {"temperature": None, "top_p": None, "extra_tokens": None, **values}
+    arguments = {"temperature": None, "top_p": None, "extra_tokens": None, **values}
     fixed = {name: getattr(source, name, None) for name in names[1:]}
-    options = source.settle(given, protocol=source.protocols, **fixed)
+    options = source.settle(arguments, protocol=source.protocols, **fixed)
     return {**options, "rows": source.rows if options.get("rows") is None else options["rows"]}

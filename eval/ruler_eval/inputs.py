@@ -188,11 +188,11 @@ def _refuse_other_rows(procedure: Procedure, data: Dataset) -> None:
         "reserve": manifest.tokenizer.extra_reserve,
     }
     for name, value in rows.items():
-        wanted = getattr(procedure, name)
-        if wanted is not None and value != wanted:
-            what = f"rows of {name} {wanted}, and the data have {value}"
+        required = getattr(procedure, name)
+        if required is not None and value != required:
+            problem = f"rows of {name} {required}, and the data have {value}"
             build = f"build them with `ruler-data build --procedure {procedure.name}`"
-            raise UsageError(f"--procedure {procedure.name}", f"{what}; {build}")  # noqa: EM102
+            raise UsageError(f"--procedure {procedure.name}", f"{problem}; {build}")  # noqa: EM102
 
 
 def _read_index(where: str) -> Index:
@@ -214,11 +214,11 @@ def release_for(
         by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
         release = release or by_tokenizer or index.of_model(model.source, reserve)
     if release is None:
-        known = ", ".join(one.tokenizer for one in index.siblings)
+        tokenizers = ", ".join(sibling.tokenizer for sibling in index.siblings)
         build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
         why = f"none for the tokenizer of {model.name}; {remedy}another tokenizer"
         if tokenizer is None:
             why = f"the tokenizer of {model.name} is not known here; give --tokenizer"
-        raise UsageError(str(config.data), f"has rows for {known}, and {why}")
+        raise UsageError(str(config.data), f"has rows for {tokenizers}, and {why}")
     return release

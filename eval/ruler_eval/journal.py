@@ -64,18 +64,18 @@ def run_of(path: Path) -> str | None:
     >>> run_of(Path("answers-0-of-8.20261125T101502Z-271828-9f3c.3f2a.jsonl"))
     '3f2a'
     """
-    parts = path.name.split(".")
-    return parts[2] if len(parts) == 4 else None
+    pieces = path.name.split(".")
+    return pieces[2] if len(pieces) == 4 else None
 
 
 def to_line(answer: Answer) -> bytes:
     """Return a record as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
-    known = {
+    record = {
         name: _valid(value) if isinstance(value, str) else value
         for name, value in asdict(answer).items()
         if name in ALWAYS or (value is not None and (name, value) != ("sample", 0))
     }
-    return json.dumps(known, separators=(",", ":")).encode("ascii") + b"\n"
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _valid(text: str) -> str:

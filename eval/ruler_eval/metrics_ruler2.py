@@ -65,8 +65,8 @@ def soft_part(answer: str, outputs: Sequence[str]) -> float:
     >>> soft_part("Document 12:\nParis\n\nLyon", ["Paris"])
     0.0
     """
-    rest = _DOCUMENT.sub("", answer)
-    return max(soft_match(rest, output) for output in outputs)
+    remainder = _DOCUMENT.sub("", answer)
+    return max(soft_match(remainder, output) for output in outputs)
 
 
 def letter(answer: str, outputs: Sequence[str]) -> float:

@@ -158,8 +158,8 @@ def _config(folder: Path) -> dict[str, Any]:
 def _public(name: str) -> str:
     """Return a name that may be published: one word, or owner/word."""
     owner, slash, last = name.rpartition("/")
-    for part in (owner, last) if slash else (last,):
-        check_name("--model-name", part)
+    for piece in (owner, last) if slash else (last,):
+        check_name("--model-name", piece)
     return name
 
 
@@ -233,8 +233,8 @@ def trained_window(config: Config) -> int | None:
     8192
     """
     windows = [rope.get("original_max_position_embeddings") for rope in _ropes(text_part(config))]
-    known = [number for number in windows if isinstance(number, int)]
-    return max(known, default=None)
+    lengths = [number for number in windows if isinstance(number, int)]
+    return max(lengths, default=None)
 
 
 def with_overrides(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,12 +245,12 @@ def with_overrides(config: Config, overrides: Mapping[str, Any]) -> dict[str, An
     """
     text, inner = text_part(config), overrides.get(_TEXT)
     inner = inner if isinstance(inner, dict) else {}
-    if any("rope_theta" not in rope for part in (overrides, inner) for rope in _ropes(part)):
+    if any("rope_theta" not in rope for section in (overrides, inner) for rope in _ropes(section)):
         places = (text, *_ropes(text))
         theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
-        own = f"add rope_theta (the model's own is {theta})"
+        advice = f"add rope_theta (the model's own is {theta})"
         option, why = "--option hf_overrides", "replaces all of the model's rope_parameters"
-        raise UsageError(option, f"{own}: hf_overrides {why}")
+        raise UsageError(option, f"{advice}: hf_overrides {why}")
     text_overrides = {_TEXT: {**text, **_as_rope_parameters(inner)}} if inner else {}
     return {**config, **_as_rope_parameters(overrides), **text_overrides}
 
@@ -269,9 +269,9 @@ def with_yarn_window(config: Config, overrides: Mapping[str, Any]) -> dict[str, 
     return {**overrides, _TEXT: {**longer, **overrides.get(_TEXT, {})}}
 
 
-def _as_rope_parameters(part: Config) -> dict[str, Any]:
+def _as_rope_parameters(section: Config) -> dict[str, Any]:
     """Return a config's values with RoPE's parameters under their current name."""
-    renamed = dict(part)
+    renamed = dict(section)
     if "rope_scaling" in renamed:
         renamed["rope_parameters"] = renamed.pop("rope_scaling")
     return renamed
@@ -286,4 +286,4 @@ def _ropes(text: Config) -> list[Config]:
     rope = text.get("rope_parameters") or text.get("rope_scaling")
     if not isinstance(rope, dict):
         return []
-    return [each for each in rope.values() if isinstance(each, dict)] or [rope]
+    return [item for item in rope.values() if isinstance(item, dict)] or [rope]

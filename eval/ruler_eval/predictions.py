@@ -66,8 +66,10 @@ def read_predictions(predictions: Predictions, rows: Mapping[str, int]) -> dict[
         row = quote(f"{answer.config}/{answer.index}")
         if not 0 <= answer.index < rows.get(answer.config, 0):
             last = rows.get(answer.config, 0) - 1
-            there = f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(answer.config)} is"
-            msg = f"{where}: {row} is not a row to score; {there}"
+            rows_there = (
+                f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(answer.config)} is"
+            )
+            msg = f"{where}: {row} is not a row to score; {rows_there}"
             raise RulerError(msg)
         if answers.setdefault(answer.key, answer) is not answer:
             msg = f"{where}: {row} already has a prediction, in {places[answer.key]}"
@@ -84,7 +86,7 @@ def _records(predictions: Predictions) -> Iterator[tuple[Place, Any]]:
     if isinstance(predictions, Mapping):
         predictions = [{"id": row, "text": text} for row, text in predictions.items()]
     if not isinstance(predictions, Path):
-        yield from ((Place(None, number), one) for number, one in enumerate(predictions, 1))
+        yield from ((Place(None, number), body) for number, body in enumerate(predictions, 1))
         return
     for path in files_of(predictions):
         try:
@@ -134,7 +136,7 @@ def records_of_csv(path: Path) -> Iterator[Mapping[str, Any]]:
         gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
         yield {
             **record,
-            "answer": [re.sub(r"\\(.)", r"\1", one or other) for one, other in gold],
+            "answer": [re.sub(r"\\(.)", r"\1", answer or gold_text) for answer, gold_text in gold],
             "name": record.get("config") or f"{name}_{length[1]}" if length else name,
             "index": int(record.get("index") or number),
         }

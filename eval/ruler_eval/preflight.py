@@ -74,7 +74,7 @@ class Diagnosis:
         return "\n".join([*map(str, self.findings), *self.cost.lines, last])
 
     def _repr_html_(self) -> str:
-        findings = [[each.level, each.about, each.message] for each in self.findings]
+        findings = [[finding.level, finding.about, finding.message] for finding in self.findings]
         table = html_table(["level", "about", "finding"], findings) if findings else ""
         counts = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
         return table + "".join(f"<p>{escape(line)}</p>" for line in (*self.cost.lines, counts))
@@ -147,7 +147,9 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         return
     engine = engine.open()  # reports what the server refuses
     sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
-    _, config, index = max((s[0], config, n) for config, all_ in sizes for n, s in enumerate(all_))
+    _, config, index = max(
+        (s[0], config, n) for config, row_sizes in sizes for n, s in enumerate(row_sizes)
+    )
     name, row = f"{config}/{index}", next(iter(inputs.data.read_alike(config, {index})))
     ids = inputs.ids(row)
     need = len(ids) + inputs.room(row)

@@ -77,9 +77,9 @@ class PromptFormat:
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
         """Return the prompt with placeholders for its two parts."""
-        prefix, own = "{answer_prefix}", self.protocol.prefix
-        content = "{content}" + (prefix if self.prefix_in_turn and not own else "")
-        return tokenizer.render(content, prefix if own else "", self.protocol.variables)
+        prefix, opening = "{answer_prefix}", self.protocol.prefix
+        content = "{content}" + (prefix if self.prefix_in_turn and not opening else "")
+        return tokenizer.render(content, prefix if opening else "", self.protocol.variables)
 
     def refuse(self, tokenizer: PromptTokenizer) -> None:
         """Refuse a template that the protocol cannot use.

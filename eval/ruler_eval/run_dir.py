@@ -127,10 +127,10 @@ COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
 
 def obstacles(first: RunInfo, second: RunInfo) -> Iterator[str]:
     """Yield what differs between two runs, so that they cannot be compared."""
-    for what, value in COMPARABLE.items():
-        one, other = value(first), value(second)
-        if one != other:
-            yield f"the {what} differ: {one} and {other}"
+    for aspect, value in COMPARABLE.items():
+        value_first, value_second = value(first), value(second)
+        if value_first != value_second:
+            yield f"the {aspect} differ: {value_first} and {value_second}"
 
 
 def read_info(folder: Path) -> RunInfo:
@@ -158,8 +158,8 @@ def read_info(folder: Path) -> RunInfo:
 def faults(error: ValidationError) -> str:
     """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
     return "; ".join(
-        ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"])))
-        for each in error.errors()[:3]
+        ": ".join(filter(None, (".".join(map(str, detail["loc"])), detail["msg"])))
+        for detail in error.errors()[:3]
     )
 
 
@@ -195,13 +195,13 @@ class RunFolder:
                     raise UsageError(path, reason) from error
                 if not differing:
                     return
-                answered = any(one.error is None for one in self.answers().values())
+                answered = any(answer.error is None for answer in self.answers().values())
                 if answered or self.running() - {held}:
-                    what = f"holds another run: {'; '.join(differing[:3])}"
+                    problem = f"holds another run: {'; '.join(differing[:3])}"
                     remedy = "give the options that it was started with, or another --out"
-                    raise UsageError(self.path, f"{what}; {remedy}")
-            elif other := next(self.path.glob(ANSWER_FILES), None):
-                reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
+                    raise UsageError(self.path, f"{problem}; {remedy}")
+            elif stray := next(self.path.glob(ANSWER_FILES), None):
+                reason = f"holds {stray.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
             write_file(path, body + "\n")
 
@@ -224,16 +224,20 @@ class RunFolder:
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
         with self._writing(), self._lock():
-            others = {one for one in self.running() if one.count != shard.count}
+            shards = {
+                shard_running
+                for shard_running in self.running()
+                if shard_running.count != shard.count
+            }
             # Seconds: `running` of other processes, e.g. of `status`, holds it for an instant.
             lock = self._lock(LOCK.format(shard.name), 5)
             try:
-                if not others:
+                if not shards:
                     lock.acquire()
             except Timeout:
-                others = {shard}
-            if others:
-                reason = f"shard {min(others)} is running; wait for it, or stop it"
+                shards = {shard}
+            if shards:
+                reason = f"shard {min(shards)} is running; wait for it, or stop it"
                 raise RulerError(self.path, reason)
         try:
             yield
@@ -324,17 +328,17 @@ class RunFolder:
         return records
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
     """Return what differs between two descriptions, one line for each part; rows and model first.
 
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
     # Older versions recorded free options, and texts that are redacted now.
-    before, now = (dict(_leaves(redact(one, distinct=True))) for one in (there, here))
+    before, now = (dict(_leaves(redact(body, distinct=True))) for body in (recorded, requested))
     lines: dict[str, str] = {}
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
-        old, new = (ascii(one[name]) if name in one else "missing" for one in (before, now))
+        old, new = (ascii(body[name]) if name in body else "missing" for body in (before, now))
         free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
         if old != new and not free:
             unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)

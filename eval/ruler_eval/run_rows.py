@@ -35,8 +35,8 @@ def rows_of_run(
     is_redirected = revision is None and run.data.repo and is_repo_name
     starts = reversed([*RunFolder(folder).starts()])
     folders = (str(start["data"]) for start in starts if "data" in start)
-    here = next((path for path in folders if Path(path, FILENAME).is_file()), None)
-    source = run.data.repo if is_redirected else data or run.data.repo or here
+    local = next((path for path in folders if Path(path, FILENAME).is_file()), None)
+    source = run.data.repo if is_redirected else data or run.data.repo or local
     commit = run.data.revision if source == run.data.repo else None
     dataset = open_rows(source, revision or commit)
     for difference in _differences(run.data, dataset):
@@ -63,8 +63,8 @@ def _differences(recorded: DataInfo, data: Dataset) -> Iterator[str]:
     for config, digest in recorded.digests.items():
         info = data.manifest.configs.get(config)
         if info is None or info.digest != digest:
-            there = info.digest if info else "no such config"
-            yield f"{config}: the run used rows {digest}, the data has {there}"
+            digest_there = info.digest if info else "no such config"
+            yield f"{config}: the run used rows {digest}, the data has {digest_there}"
         elif not 0 < recorded.rows.get(config, 0) <= info.rows:
             yield f"{config}: the run has {recorded.rows.get(config, 0)} rows, the data {info.rows}"
     actual = data.info

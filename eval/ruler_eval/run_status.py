@@ -96,10 +96,10 @@ class Run:
     @property
     def coverage(self) -> str:
         """How much of it is answered, in words."""
-        what, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
+        unit, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
         missing = "" if self.complete else f", {len(self.failed):,} failed, {self.left:,} left"
-        running = "" if speed is None else f"; running, {speed:.2g} {what} per second"
-        answered = f"{self.answered:,} of {self.rows:,} {what} answered"
+        running = "" if speed is None else f"; running, {speed:.2g} {unit} per second"
+        answered = f"{self.answered:,} of {self.rows:,} {unit} answered"
         return f"{self.folder}: {answered}{missing}{running}"
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -134,10 +134,10 @@ class Run:
 
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
-        known = [
+        lines_of_table = [
             column for column in zip(*self.table(), strict=True) if {*column[1:]} != {"unknown"}
         ]
-        names, *lines = zip(*known, strict=True)
+        names, *lines = zip(*lines_of_table, strict=True)
         widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
         heads = zip(names[1:], widths[1:], strict=True)
         columns = (Column(name, justify="right", min_width=width) for name, width in heads)
@@ -174,8 +174,8 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         summary = configs[config]
         if answer.error is not None:
             summary.failed += 1
-            parts = place if info.samples > 1 else place[:1]
-            failed["/".join(map(str, (config, *parts)))] = answer.error
+            place_of_sample = place if info.samples > 1 else place[:1]
+            failed["/".join(map(str, (config, *place_of_sample)))] = answer.error
             continue
         summary.answered += 1
         summary.cut_off += answer.finish == "length"

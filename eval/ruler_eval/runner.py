@@ -133,11 +133,11 @@ def run_shard(
         pending = _resume(job, folder, shard, name, question)
         stream: Iterator[Request | None] = requests(job, pending)
         if decision is not None:
-            known = folder.answers()
+            answered = folder.answers()
             for key in pending:
-                known.pop(key, None)
-            rows = decision.rows(known, HELD if job.config.engine == "vllm" else None)
-            stream = (each and job.request(*each) for each in rows)
+                answered.pop(key, None)
+            rows = decision.rows(answered, HELD if job.config.engine == "vllm" else None)
+            stream = (place_of_row and job.request(*place_of_row) for place_of_row in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
         options = job.config
         prices, spent = Prices.read(vars(options)), Spent.of(folder.records())
@@ -215,8 +215,9 @@ def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> lis
     digests = {config: job.data.questions(config) for config in {config for config, *_ in records}}
     answered = {
         key
-        for key, each in records.items()
-        if each.error is None and each.question_digest in (None, digests[each.config][each.index])
+        for key, answer in records.items()
+        if answer.error is None
+        and answer.question_digest in (None, digests[answer.config][answer.index])
     }
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     return [key for key in share if key not in answered]

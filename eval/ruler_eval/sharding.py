@@ -70,4 +70,4 @@ def assign(lengths: Sequence[int], shards: int) -> list[list[int]]:
         load, shard = loads[0]
         heapq.heapreplace(loads, (load + cost(lengths[place]), shard))
         places[shard].append(place)
-    return [sorted(each) for each in places]
+    return [sorted(indices) for indices in places]

@@ -59,8 +59,8 @@ class NoAnswer(RulerError):
         pause: seconds that the server asks to wait; None if it does not.
     """
 
-    def __init__(self, host: str, what: str, pause: float | None = None) -> None:
-        super().__init__(host, what)
+    def __init__(self, host: str, problem: str, pause: float | None = None) -> None:
+        super().__init__(host, problem)
         self.pause = pause
 
 
@@ -86,12 +86,12 @@ class Patience:
     def __init__(self) -> None:
         self._begun, self._attempts = time.monotonic(), 0
 
-    def wait(self, where: str, what: str, retry_seconds: float | None = None) -> bool:
+    def wait(self, where: str, problem: str, retry_seconds: float | None = None) -> bool:
         """Wait as long as the server asks, else a growing pause; return False to give up.
 
         Args:
             where: the host or the step, for the warning.
-            what: what happened, for the warning.
+            problem: what happened, for the warning.
             retry_seconds: that the server asks for; None if it does not.
         """
         self._attempts += 1
@@ -100,11 +100,11 @@ class Patience:
         idle = time.monotonic() - max(self._begun, Patience.moved)
         if self._attempts >= ATTEMPTS or idle + pause > seconds("RULER_HUB_PATIENCE"):
             return False
-        warn(f"{where}: {what}; trying again in {pause:.0f} s")
-        parts = ceil(pause)
-        for _ in range(parts):  # a thread does not see a signal while it sleeps
+        warn(f"{where}: {problem}; trying again in {pause:.0f} s")
+        naps = ceil(pause)
+        for _ in range(naps):  # a thread does not see a signal while it sleeps
             raise_if_interrupted()
-            time.sleep(pause / parts)
+            time.sleep(pause / naps)
         return True
 
 
@@ -120,9 +120,9 @@ class ProgressStream(http.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         done = 0
-        for part in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
-            yield part
-            done += len(part)
+        for data in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
+            yield data
+            done += len(data)
             if self._limit is not None and done > self._limit:
                 raise GaveUp(self._file[0], too_large(done, self._limit))
             if done >= self._furthest.get(self._file, 0) + BYTES:
@@ -174,12 +174,12 @@ class PatientClient(http.Client):
             is_unconnected = isinstance(error, (http.ConnectError, http.ConnectTimeout))
             if is_unconnected and not self.has_connected:
                 raise GaveUp(UNREACHABLE) from error
-            what = f"no answer ({type(error).__name__})"
+            problem = f"no answer ({type(error).__name__})"
             if reads:
-                raise NoAnswer(host, what) from error
+                raise NoAnswer(host, problem) from error
             if isinstance(error, http.TimeoutException | TimeoutError):
                 # Of this class itself, which the library does not send again.
-                msg = f"{host}: {what}"
+                msg = f"{host}: {problem}"
                 raise http.TransportError(msg, request=request) from error
             raise
         PatientClient.has_connected = True

@@ -69,16 +69,16 @@ class Release:
             RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
         hashes = dict[str, str]()
-        where, known = f"{self.repo} at {self.revision}", self.manifest.configs
+        where, configs_known = f"{self.repo} at {self.revision}", self.manifest.configs
         for name in files:
             if name not in self.manifest.files:
                 raise RulerError(where, f"its manifest names no {quote(name)}")
             hashes[check_name("file", name)] = self.manifest.files[name].sha256
-        for config in known if configs is None else configs:
-            if config not in known:
-                msg = f"{quote(config)} is not in {where}; it has {', '.join(known)}"
+        for config in configs_known if configs is None else configs:
+            if config not in configs_known:
+                msg = f"{quote(config)} is not in {where}; it has {', '.join(configs_known)}"
                 raise UsageError(msg)
-            hashes[config_file(config)] = known[config].sha256
+            hashes[config_file(config)] = configs_known[config].sha256
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self._fetch_file, hashes, hashes.values()))
         return self.folder
@@ -115,8 +115,8 @@ def open_release(repo: str, revision: str) -> Release:
         # The cache would keep a damaged download for ever.
         manifest = read_manifest_file(_download(repo, commit, FILENAME, again=True), where)
     if released_version(revision) not in (None, manifest.data_version):
-        what = f"has data version {manifest.data_version}, so the tag is on another release"
-        raise RulerError(where, what)
+        problem = f"has data version {manifest.data_version}, so the tag is on another release"
+        raise RulerError(where, problem)
     manifest.check(where)
     return Release(repo, revision, commit, path.parent, manifest)
 
@@ -240,8 +240,8 @@ def _download(
         why = str(error).removeprefix(f"{where}: ")
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
-            what = f"holds no {FILENAME}, so it is not a release of ruler-data"
-            raise RulerError(release, what) from error
+            problem = f"holds no {FILENAME}, so it is not a release of ruler-data"
+            raise RulerError(release, problem) from error
         raise
     try:
         return Path(fetch(local_files_only=True))

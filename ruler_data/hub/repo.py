@@ -109,9 +109,9 @@ def changed(before: Mapping[str, RepoFile], now: Mapping[str, RepoFile]) -> list
     ]
 
 
-def missing(files: Iterable[PushFile], there: Mapping[str, RepoFile]) -> list[PushFile]:
+def missing(files: Iterable[PushFile], remote: Mapping[str, RepoFile]) -> list[PushFile]:
     """Return the files that a repo does not hold with these bytes."""
-    return [file for file in files if not file.is_held(there.get(file.path))]
+    return [file for file in files if not file.is_held(remote.get(file.path))]
 
 
 def whoami() -> Mapping[str, Any]:
@@ -168,9 +168,9 @@ def put_files(
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
-        there = tree(repo, str(info.sha), kind)
+        remote = tree(repo, str(info.sha), kind)
         required = files(str(info.sha)) if callable(files) else files
-        new, gone = missing(required, there), sorted(set(remove(there)) & there.keys())
+        new, gone = missing(required, remote), sorted(set(remove(remote)) & remote.keys())
         if not new and not gone:
             keys = {(file.path, file.sha256) for file in required}
             return str(info.sha), sorted(path for path, _ in additions.keys() & keys)

@@ -73,20 +73,20 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
             raise HubDown(doing, *error.args) from error
         except NoAnswer as error:
             if not patience.wait(doing, str(error), error.pause):
-                what = f"the Hub cannot be reached or does not work ({error})"
-                raise HubDown(doing, f"{what}; {LATER}") from error
+                problem = f"the Hub cannot be reached or does not work ({error})"
+                raise HubDown(doing, f"{problem}; {LATER}") from error
         except RulerError:
             raise
         except Exception as error:
             cause, code = root(error), status(error)
             if silent := _NO_ANSWER.search(str(cause)):
                 host = urlsplit(silent[1]).netloc
-                what = f"{host}, which stores large files (Xet), did not answer"
-                raise HubDown(doing, f"{what}; {_WITHOUT_XET}, or {LATER}") from error
+                problem = f"{host}, which stores large files (Xet), did not answer"
+                raise HubDown(doing, f"{problem}; {_WITHOUT_XET}, or {LATER}") from error
             response = getattr(cause, "response", None)
             pause = retry_after(response.headers) if response is not None else None
-            what = f"the Hub answered {code}" if code else "no answer from the Hub"
-            if not is_temporary(error, also) or not patience.wait(doing, what, pause):
+            problem = f"the Hub answered {code}" if code else "no answer from the Hub"
+            if not is_temporary(error, also) or not patience.wait(doing, problem, pause):
                 raise explain(error, doing) from error
 
 
@@ -163,16 +163,16 @@ def explain(error: Exception, doing: str) -> RulerError:
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
         return kind(doing, f"{meaning} ({answer(error)})")
     if is_temporary(error):
-        what = f"the Hub cannot be reached or does not work ({reason})"
-        return HubDown(doing, f"{what}; run the same command again to resume")
+        problem = f"the Hub cannot be reached or does not work ({reason})"
+        return HubDown(doing, f"{problem}; run the same command again to resume")
     if isinstance(cause, OSError):  # of this machine
         where = cause.filename or ("disk" if cause.errno else "the Hub")
         return RulerError(doing, where, cause.strerror or reason)
     if not isinstance(cause, ValueError) or not _is_of_client(error):
         raise error
     if isinstance(cause, UnicodeEncodeError):
-        what = "the token holds a character that is not ASCII; set HF_TOKEN again"
-        return RulerError(doing, what)
+        problem = "the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(doing, problem)
     return RulerError(doing, f"the Hub refuses the files: {reason.split(': `', 1)[-1]}")
 
 

@@ -54,15 +54,15 @@ def load_suite(spec: str) -> Suite:
     """
     if spec == RULER.name:
         return RULER
-    known = (RULER.name, *_files())
+    suites = (RULER.name, *_files())
     if spec.endswith((".yaml", ".yml")):
         suite = _read_suite(Path(spec))
-        if suite.name in known:
-            what = f"{suite.name} is a suite of the package; choose another"
-            raise UsageError(Path(spec).name, "name", what)
+        if suite.name in suites:
+            problem = f"{suite.name} is a suite of the package; choose another"
+            raise UsageError(Path(spec).name, "name", problem)
         return suite
-    if spec not in known:
-        msg = f"--suite {quote(spec)}: no such suite; known: {', '.join(known)}; "
+    if spec not in suites:
+        msg = f"--suite {quote(spec)}: no such suite; known: {', '.join(suites)}; "
         raise UsageError(msg + "or name a YAML file")
     return _packaged(_files()[spec])
 
@@ -87,25 +87,25 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
     """
     option, parameters = "--haystack", [task.params for task in suite.tasks.values()]
-    known = dict.fromkeys(
-        name for one in parameters if isinstance(one, Niah) for name in one.domains
+    domains = dict.fromkeys(
+        name for params in parameters if isinstance(params, Niah) for name in params.domains
     )
-    if not known:
-        what = f"no haystack of the suite {suite.name} is of domains"
+    if not domains:
+        problem = f"no haystack of the suite {suite.name} is of domains"
         remedy = "use it with --suite domains, or with a YAML file that has `haystack: domains`"
-        raise UsageError(option, f"{what}; {remedy}")
-    if known.keys() & set(names):
+        raise UsageError(option, f"{problem}; {remedy}")
+    if domains.keys() & set(names):
         return suite
     tasks = [
         _with_domains(f"niah_domain_{name}", (name,), f"One number hidden in texts of {name}.")
         for name in names
     ]
-    every = tuple(dict.fromkeys((*known, *names)))
+    combined = tuple(dict.fromkeys((*domains, *names)))
     about = "One number hidden in passages of all domains, in turns."
-    tasks.append(_with_domains(ALL, every, about))
+    tasks.append(_with_domains(ALL, combined, about))
     if duplicate := next((task.name for task in tasks if task.name in suite.tasks), None):
-        what = f"the suite {suite.name} has a task {duplicate} already; rename one of them"
-        raise UsageError(option, what)
+        problem = f"the suite {suite.name} has a task {duplicate} already; rename one of them"
+        raise UsageError(option, problem)
     return replace(suite, tasks={**suite.tasks, **{task.name: task for task in tasks}})
 
 

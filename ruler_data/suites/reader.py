@@ -70,8 +70,8 @@ for _kind, _form, _begins in (
     _Loader.add_implicit_resolver(_tag, _whole, [*_begins])
 
 
-def _refuse(place: Any, what: str) -> NoReturn:  # noqa: ANN401 - an event or a node
-    raise yaml.MarkedYAMLError(problem=what, problem_mark=place.start_mark)
+def _refuse(place: Any, problem: str) -> NoReturn:  # noqa: ANN401 - an event or a node
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -85,15 +85,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        line, what = error.problem_mark.line + 1 if error.problem_mark else 1, str(error.problem)
+        line, problem = error.problem_mark.line + 1 if error.problem_mark else 1, str(error.problem)
     except yaml.reader.ReaderError as error:
-        line, what = text.count("\n", 0, error.position) + 1, error.reason
+        line, problem = text.count("\n", 0, error.position) + 1, error.reason
     else:
         if isinstance(values, dict):
             return values
-        line, what = 1, "a suite is a mapping of keys to values"
+        line, problem = 1, "a suite is a mapping of keys to values"
     where = f"{path.name}:{line}"
-    raise UsageError(where, what)
+    raise UsageError(where, problem)
 
 
 def _read_text(path: Path) -> str:
@@ -176,7 +176,7 @@ def read_suite(path: Path) -> Suite:
         if problem := _task_problem(name, task, suite.tasks):
             raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{problem}")
         kind = _PARAMS[task.family]
-        params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
+        params = kind(**{field.name: getattr(task, field.name) for field in fields(kind)})
         about, alike = task.about or suite.about, task.same_questions_as
         tasks[name] = task_of(name, params, about, task.max_new_tokens, suite.headline, alike)
     if not tasks:
@@ -185,7 +185,7 @@ def read_suite(path: Path) -> Suite:
     return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error)
 
 
-def _task_problem(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa: ANN401
+def _task_problem(name: str, task: Any, tasks_before: Mapping[str, Any]) -> str:  # noqa: ANN401
     """Return what is wrong with a task, to follow its name; empty if nothing is."""
     if name in TASKS:
         return ": is the name of one of the thirteen; choose another"
@@ -196,13 +196,13 @@ def _task_problem(name: str, task: Any, others: Mapping[str, Any]) -> str:  # no
         return f": must be named after its family, e.g. {begins}_{name}"
     if task.impossible:
         return f".{task.impossible}"
-    if (other := task.same_questions_as) is None:
+    if (partner := task.same_questions_as) is None:
         return ""
-    known = {**{name: task.params for name, task in TASKS.items()}, **others}
-    where = f".same_questions_as: {quote(other)}"
-    if getattr(known.get(other), "family", None) != task.family:
+    parameters = {**{name: task.params for name, task in TASKS.items()}, **tasks_before}
+    where = f".same_questions_as: {quote(partner)}"
+    if getattr(parameters.get(partner), "family", None) != task.family:
         return f"{where} is not a task of the family {task.family}, here or among the thirteen"
-    if getattr(known[other], "same_questions_as", None):
+    if getattr(parameters[partner], "same_questions_as", None):
         return f"{where} has another task's questions itself; name that task"
     return ""
 
@@ -210,16 +210,16 @@ def _task_problem(name: str, task: Any, others: Mapping[str, Any]) -> str:  # no
 def _explain(error: ErrorDetails) -> tuple[str, str]:
     """Return the key that an error of pydantic is about, and its value with what is allowed."""
     place, value, allowed = error["loc"], error["input"], error["msg"]
-    known = list(_SuiteKeys.model_fields)
+    keys = list(_SuiteKeys.model_fields)
     if error["type"].startswith("union_tag"):
         place, allowed = (*place, "family"), f"must be one of {', '.join(_IN_FILE)}"
         value = value.get("family")
     elif place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
-        known = [one.name for one in fields(_IN_FILE[str(place[2])])]
+        keys = [field.name for field in fields(_IN_FILE[str(place[2])])]
         place = (*place[:2], *place[3:])
     key = quote(".".join(map(str, place)), 200)[1:-1]
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return key, f"no such key; known: {', '.join(known)}"
+        return key, f"no such key; known: {', '.join(keys)}"
     if error["type"] == "missing":
         return key, "is missing"
     if isinstance(value, bool):

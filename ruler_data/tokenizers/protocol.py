@@ -88,7 +88,9 @@ class PromptTokenizer(ABC):
             UsageError: the number is not one, and the model has a BOS.
         """
         ids = self.prompt_ids("x", "", variables)
-        count = next((place for place, each in enumerate(ids) if each != self.bos_id), len(ids))
+        count = next(
+            (place for place, token_id in enumerate(ids) if token_id != self.bos_id), len(ids)
+        )
         if self.wants_bos and count != 1:
             begins = f"{count} BOS tokens" if count else "no BOS"
             problem = f"a prompt begins with {begins}, the model expects one"

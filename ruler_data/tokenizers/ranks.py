@@ -75,11 +75,11 @@ def tokenizer_json(
 def _begin_with(bos: str, number: int) -> dict[str, Any]:
     """Return the post-processor that puts BOS before a text."""
     token = {"SpecialToken": {"id": bos, "type_id": 0}}
-    parts = [token, {"Sequence": {"id": "A", "type_id": 0}}]
+    sequence = [token, {"Sequence": {"id": "A", "type_id": 0}}]
     return {
         "type": "TemplateProcessing",
-        "single": parts,
-        "pair": [*parts, {"Sequence": {"id": "B", "type_id": 0}}],
+        "single": sequence,
+        "pair": [*sequence, {"Sequence": {"id": "B", "type_id": 0}}],
         "special_tokens": {bos: {"id": bos, "ids": [number], "tokens": [bos]}},
     }
 

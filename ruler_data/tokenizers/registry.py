@@ -66,7 +66,7 @@ class Packaged:
     @property
     def special_tokens(self) -> list[str]:
         """The text of each special token."""
-        runs = ((one, 0, 1) if isinstance(one, str) else one for one in self.special)
+        runs = ((token, 0, 1) if isinstance(token, str) else token for token in self.special)
         return [text.format(first + n) for text, first, count in runs for n in range(count)]
 
 
@@ -157,14 +157,14 @@ def load_tokenizer_of(model: str) -> PromptTokenizer:
     try:
         return load_tokenizer(model)
     except UsageError:
-        if (known := known_name(model)) is None:
+        if (name := known_name(model)) is None:
             raise
-    return load_tokenizer(known)
+    return load_tokenizer(name)
 
 
 def known_name(model: str) -> str | None:
     """Return the name in the registry of the tokenizer that a model on the Hub has."""
-    return next((name for name, known in REGISTRY.items() if model in known.ids), None)
+    return next((name for name, entry in REGISTRY.items() if model in entry.ids), None)
 
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
@@ -189,9 +189,9 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
     else:
         mistral = [*folder.glob("tekken*.json"), *folder.glob("*.model.v*")]
         if len(mistral) != 1:
-            where, what = f"tokenizer {quote(str(folder))}", f"the folder holds no {FILES[0]}"
+            where, problem = f"tokenizer {quote(str(folder))}", f"the folder holds no {FILES[0]}"
             remedy = "save one with AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
-            raise UsageError(where, f"{what}; {remedy}")
+            raise UsageError(where, f"{problem}; {remedy}")
         tokenizer = MistralCommonTokenizer(mistral[0], name)
     copy = cache_dir("tokenizers", tokenizer.info.fingerprint, name)
     with suppress(OSError, RulerError):  # without a copy, the user has to name the tokenizer
@@ -205,27 +205,27 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
 Location = tuple[Path, Origin]
 
 
-def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenizer:
+def _load_known(name: str, entry: Known, allow_download: bool) -> PromptTokenizer:
     local = os.environ.get("RULER_TOKENIZERS")
     if local and (folder := Path(local) / name).is_dir():
-        if known.split and (folder / RANKED).is_file():
-            folder = _from_ranks(folder, name, known.split)
-        origin = Origin(known.source, known.revision, LOCAL_COPY) if known.revision else LOCAL
+        if entry.split and (folder / RANKED).is_file():
+            folder = _from_ranks(folder, name, entry.split)
+        origin = Origin(entry.source, entry.revision, LOCAL_COPY) if entry.revision else LOCAL
         return load_folder(folder, name, origin)
-    if known.source in RANKS:
-        return TiktokenTokenizer(known.source, name, allow_download=allow_download)
-    if known.revision is None:
-        return packaged(known.source, name)
+    if entry.source in RANKS:
+        return TiktokenTokenizer(entry.source, name, allow_download=allow_download)
+    if entry.revision is None:
+        return packaged(entry.source, name)
     places: list[Callable[[], Location]] = []  # in the order in which they are tried
-    if known.packaged:
-        places.append(partial(_converted, known.packaged, allow_download))
-    if known.split:
-        places.append(partial(_ranked, name, known, allow_download))
+    if entry.packaged:
+        places.append(partial(_converted, entry.packaged, allow_download))
+    if entry.split:
+        places.append(partial(_ranked, name, entry, allow_download))
     else:
-        places.append(partial(_hub_files, known.source, known.revision, allow_download))
-    if known.mirror:
-        places.append(partial(_mirrored, known.mirror, known, allow_download))
-    return _first_available(name, known.source, places)
+        places.append(partial(_hub_files, entry.source, entry.revision, allow_download))
+    if entry.mirror:
+        places.append(partial(_mirrored, entry.mirror, entry, allow_download))
+    return _first_available(name, entry.source, places)
 
 
 def _first_available(
@@ -252,8 +252,8 @@ def _first_available(
 
 
 def _known_names(spec: str) -> str:
-    others = [name for name in (*REGISTRY, *ALIASES) if name != spec]
-    close = get_close_matches(spec.lower(), others, 3, 0.5)
+    close_to = [name for name in (*REGISTRY, *ALIASES) if name != spec]
+    close = get_close_matches(spec.lower(), close_to, 3, 0.5)
     near = f"close names: {', '.join(close)}; " if close else ""
     return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
 
@@ -269,7 +269,7 @@ def _fetch_files(
 
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Location:
     folder, commit = _fetch_files(hub_id, FILES, revision, allow_download)
-    is_known = any(hub_id in known.ids for known in REGISTRY.values())
+    is_known = any(hub_id in entry.ids for entry in REGISTRY.values())
     return folder, Origin(hub_id, commit, is_trusted=is_known)
 
 
@@ -294,12 +294,12 @@ def _converted(packaged: Packaged, allow_download: bool) -> Location:
 RANKED, SPECIAL = "tiktoken.model", 256
 
 
-def _ranked(name: str, known: Known, allow_download: bool) -> Location:
+def _ranked(name: str, entry: Known, allow_download: bool) -> Location:
     """Return a tokenizer that is converted from the ranks in its repo."""
     folder, commit = _fetch_files(
-        known.source, (RANKED, *FILES[1:]), known.revision, allow_download
+        entry.source, (RANKED, *FILES[1:]), entry.revision, allow_download
     )
-    return _from_ranks(folder, name, known.split), Origin(known.source, commit, is_trusted=True)
+    return _from_ranks(folder, name, entry.split), Origin(entry.source, commit, is_trusted=True)
 
 
 def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
@@ -324,19 +324,19 @@ def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
     return _cached(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
 
 
-def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Location:
+def _mirrored(mirror: Mirror, entry: Known, allow_download: bool) -> Location:
     """Return a tokenizer from a mirror of its repo, with the pinned hash."""
 
     def fetch() -> bytes:
         folder, _ = _fetch_files(mirror.repo, FILES[:1], mirror.revision, allow_download)
         if (actual := sha256_file(folder / FILES[0])) != mirror.sha256:
-            what = f"refused: sha256 expected {mirror.sha256}, found {actual}"
-            raise RulerError(mirror.repo, what)
+            problem = f"refused: sha256 expected {mirror.sha256}, found {actual}"
+            raise RulerError(mirror.repo, problem)
         return (folder / FILES[0]).read_bytes()
 
     folder = _cached([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
     place = f"{mirror.repo} at {mirror.revision}"
-    return folder, Origin(known.source, known.revision, place, is_trusted=True)
+    return folder, Origin(entry.source, entry.revision, place, is_trusted=True)
 
 
 def _cached(key: object, vocabulary: Callable[[], bytes], bos: str, template: str) -> Path:
@@ -363,7 +363,7 @@ def _cached(key: object, vocabulary: Callable[[], bytes], bos: str, template: st
 def inventory() -> list[dict[str, str]]:
     """Return, for each known name, whether it is available offline, and its fingerprint."""
     records = []
-    for name, known in REGISTRY.items():
+    for name, entry in REGISTRY.items():
         try:
             info = load_tokenizer(name, allow_download=False).info
             fingerprint, where = info.identity or info.fingerprint, "yes"
@@ -372,11 +372,11 @@ def inventory() -> list[dict[str, str]]:
         records.append(
             {
                 "name": name,
-                "source": str(WHEEL) if known.packaged else known.source,
-                "revision": known.revision or "packaged",
+                "source": str(WHEEL) if entry.packaged else entry.source,
+                "revision": entry.revision or "packaged",
                 "where": where,
                 "fingerprint": fingerprint,
-                "note": ". ".join(filter(None, (known.family, known.note))),
+                "note": ". ".join(filter(None, (entry.family, entry.note))),
             }
         )
     return records

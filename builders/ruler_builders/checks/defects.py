@@ -39,7 +39,7 @@ def measure_defects(task: Task, rows: Iterable[Row]) -> dict[str, str]:
         alike = sum(times for (_, total), times in gold.items() if total == documents)
         if often > max(1, UNLIKELY * alike / documents):
             figures[f"gold document is {place} of {documents}"] = often
-    defects = {what: f"{n} of {count} rows" for what, n in figures.most_common(4) if n}
+    defects = {defect: f"{n} of {count} rows" for defect, n in figures.most_common(4) if n}
     if 0 < len(layouts) < count:
         defects["different layouts"] = f"{len(layouts)} in {count} rows"
     return defects

@@ -64,7 +64,7 @@ class FloorMeter:
 
     def means(self) -> dict[str, float]:
         """Return the mean score of every strategy that reads the context, in [0, 1]."""
-        return {name: round(sum(each) / len(each), 4) for name, each in self._scores.items()}
+        return {name: round(sum(values) / len(values), 4) for name, values in self._scores.items()}
 
     def floor(self, questions: Sequence[Row] = ()) -> Floor | None:
         """Return the best strategies, with and without the context; None without rows.
@@ -88,8 +88,8 @@ def scores(task: Task, row: Row) -> dict[str, float]:
     counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
     answers = dict[str, Sequence[str]]()
     for size in {1, len(row.outputs)} if task.metric in ALL else {1}:
-        some = "" if size == len(row.outputs) else "one: "
-        answers |= {f"{some}{name}": texts for name, texts in _choices(counts, forms, size)}
+        prefix = "" if size == len(row.outputs) else "one: "
+        answers |= {f"{prefix}{name}": texts for name, texts in _choices(counts, forms, size)}
     if isinstance(task.params, Cwe | Fwe):  # that is the question itself
         answers = {name: texts for name, texts in answers.items() if "most frequent" not in name}
     if isinstance(task.params, Niah) and task.params.none != "no":
@@ -163,9 +163,11 @@ def blind_floor(task: Task, rows: Sequence[Row]) -> tuple[float, str]:
             results[name] += score(task, row.outputs, [text]) / len(rows)
     for text in _constants(gold):
         names = [text in row.outputs for row in rows]
-        own = names.index(True) if True in names else len(rows)  # a row is not its own constant
-        others = [score(task, row.outputs, [text]) for row in (*rows[:own], *rows[own + 1 :])]
-        results[f"constant {text[:60]!r}"] = sum(others) / max(len(others), 1)
+        place = names.index(True) if True in names else len(rows)  # a row is not its own constant
+        scores_of_others = [
+            score(task, row.outputs, [text]) for row in (*rows[:place], *rows[place + 1 :])
+        ]
+        results[f"constant {text[:60]!r}"] = sum(scores_of_others) / max(len(scores_of_others), 1)
     best = max(results, key=results.__getitem__)
     return (round(results[best], 4), best) if results[best] else (0.0, "any")
 
@@ -174,8 +176,8 @@ def _without_context(task: Task, row: Row, gold: Counter[str]) -> tuple[str, str
     """Return the question, the commonest gold answers of the other rows, and both."""
     room = CHARACTERS_PER_TOKEN * task.max_new_tokens
     question = row.question.rpartition("Question: ")[2]
-    others = gold - Counter({*row.outputs})
-    common = ", ".join(text for text, _ in others.most_common(room))
+    common_words = gold - Counter({*row.outputs})
+    common = ", ".join(text for text, _ in common_words.most_common(room))
     return question[:room], common[:room], f"{question}, {common}"[:room]
 
 
@@ -187,12 +189,12 @@ def _constants(gold: Counter[str]) -> Iterator[str]:
     yield from (text for text, _ in gold.most_common(CONSTANTS))
     words = [text.split() for text in gold]
     for size in range(1, 9):
-        counts = Counter(" ".join(each[:size]) for each in words if len(each) >= size)
+        counts = Counter(" ".join(answer[:size]) for answer in words if len(answer) >= size)
         yield from (text for text, _ in counts.most_common(3))
     places: dict[str, list[float]] = {}
-    for each in words:
-        for word, at in dict(zip(each, range(len(each)), strict=True)).items():
-            places.setdefault(word, []).append(at / len(each))
+    for answer in words:
+        for word, at in dict(zip(answer, range(len(answer)), strict=True)).items():
+            places.setdefault(word, []).append(at / len(answer))
     in_order = sorted(places, key=lambda word: (sum(places[word]) / len(places[word]), word))
     for share in (0.2, 0.3, 0.5):
         yield " ".join(word for word in in_order if len(places[word]) >= share * len(words))
@@ -242,8 +244,8 @@ def _likeness(texts: list[str]) -> NDArray[np.int64]:
         for column in np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1).T:
             total += np.bincount(column)[column]
         return total
-    for parts in [*zip(*(text.partition("-") for text in texts), strict=True)][::2]:
-        total += np.fromiter(map(Counter(parts).__getitem__, parts), np.int64, len(parts))
+    for halves in [*zip(*(text.partition("-") for text in texts), strict=True)][::2]:
+        total += np.fromiter(map(Counter(halves).__getitem__, halves), np.int64, len(halves))
     return total
 
 
@@ -266,7 +268,7 @@ def _values(row: Row) -> Candidates:
 def _variables(row: Row) -> Candidates:
     """Return the variables chain by chain; the form is the length of the chain."""
     text = row.context.rpartition("Memorize and track ")[2]  # behind the example
-    lines = (part.partition("\n")[0] for part in f"\n{text}".split("\nVAR ")[1:])
+    lines = (block.partition("\n")[0] for block in f"\n{text}".split("\nVAR ")[1:])
     source = {
         name: value.removeprefix("VAR ").strip()
         for name, _, value in (line.partition(" = ") for line in lines)

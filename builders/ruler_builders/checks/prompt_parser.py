@@ -37,9 +37,9 @@ _FIELDS = {
 def _compiled(form: str, fields: dict[str, str]) -> tuple[str, re.Pattern[str]]:
     """Return the text with which a form begins, and a regular expression for its sentences."""
     marked = form.format(**{name: f"\0{name}\0" for name in fields})
-    beginning, *rest = marked.split("\0")
-    parts = [fields.get(part) or re.escape(part) for part in rest]
-    return beginning, re.compile("".join([re.escape(beginning), *parts, r"(?=\s|$)"]))
+    beginning, *fields_marked = marked.split("\0")
+    patterns = [fields.get(field) or re.escape(field) for field in fields_marked]
+    return beginning, re.compile("".join([re.escape(beginning), *patterns, r"(?=\s|$)"]))
 
 
 _FORMS = [
@@ -65,11 +65,11 @@ def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Nee
 
     With keys, only the text around them is read, which is many times faster.
     """
-    parts = [(0, len(text))] if keys is None else _surroundings(text, keys)
+    stretches = [(0, len(text))] if keys is None else _surroundings(text, keys)
     filed: dict[str, re.Match[str]] | None = None
     needles = list[Needle]()
     for wording, beginning, form in _FORMS:
-        for start, end in parts:
+        for start, end in stretches:
             if text.find(beginning, start, end) < 0:
                 continue
             for match in form.finditer(text, start, end):
@@ -78,7 +78,7 @@ def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Nee
                     continue
                 if wording == "split":
                     if filed is None:
-                        filed = {one["key"]: one for one in _FILED.finditer(text)}
+                        filed = {entry["key"]: entry for entry in _FILED.finditer(text)}
                     if value not in filed:
                         continue
                     spans = sorted([match.span(), filed[value].span()])
@@ -96,13 +96,13 @@ def _surroundings(text: str, keys: Iterable[str]) -> list[tuple[int, int]]:
         while at >= 0:
             places.append(at)
             at = text.find(key, at + len(key))
-    parts = list[tuple[int, int]]()
+    stretches = list[tuple[int, int]]()
     for at in sorted(places):
         start = max(at - AROUND, 0)
-        if parts and start <= parts[-1][1]:
-            start = parts.pop()[0]
-        parts.append((start, at + AROUND))
-    return parts
+        if stretches and start <= stretches[-1][1]:
+            start = stretches.pop()[0]
+        stretches.append((start, at + AROUND))
+    return stretches
 
 
 class WordList(NamedTuple):

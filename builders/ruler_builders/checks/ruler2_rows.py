@@ -34,7 +34,7 @@ class LabelledText(NamedTuple):
 def labelled_texts(context: str) -> list[LabelledText]:
     """Return the labelled texts of a context, in order; no space ends one."""
     if not context.endswith("\n\n"):
-        return [LabelledText(one[0], one[2], one[3]) for one in _LINE.finditer(context)]
+        return [LabelledText(match[0], match[2], match[3]) for match in _LINE.finditer(context)]
     pieces = ("\n\n" + context.partition("\n\n")[2]).removesuffix("\n\n").split("\n\n")
     joined = list[str]()
     for piece in pieces[1:]:
@@ -56,8 +56,8 @@ def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
     if row.context.startswith("Below are some documents."):
         return _solve_documents(row, texts)
     label, ordinal = _query(row)
-    matches = [one for one in texts if one.label == label]
-    evidence, answers = [one.whole for one in matches], [one.text for one in matches]
+    matches = [text for text in texts if text.label == label]
+    evidence, answers = [text.whole for text in matches], [text.text for text in matches]
     if not matches or len(set(answers)) != len(answers):
         complaint = f"{len(matches)} texts for {label}, or one occurs twice"
         return frozenset(answers), evidence, complaint
@@ -82,22 +82,22 @@ def _solve_documents(
     row: Row, texts: list[LabelledText]
 ) -> tuple[frozenset[str], list[str] | None, str]:
     evidence = {row.context[span.start : span.end] for span in row.evidence}
-    gold = [one for one in texts if one.whole in evidence]
+    gold = [text for text in texts if text.whole in evidence]
     if row.question.startswith("Text: "):
         query = row.question.removeprefix("Text: ").partition("\nMost relevant document index:")[0]
-        matches = [one for one in texts if one.text == query]
-        return frozenset(one.label for one in matches), [one.whole for one in matches], ""
+        matches = [text for text in texts if text.text == query]
+        return frozenset(text.label for text in matches), [text.whole for text in matches], ""
     if len(gold) != _GOLD:
         return frozenset(), None, f"{len(gold)} gold documents"
     if "Index of the most relevant document" in row.question:
-        return frozenset(one.label for one in gold), None, ""
+        return frozenset(text.label for text in gold), None, ""
     if row.outputs in (("yes",), ("no",)):
         return frozenset(row.outputs), None, ""
-    gold_text = "\n".join(one.text for one in gold).lower()
-    others = "\n".join(one.text for one in texts if one.whole not in evidence).lower()
-    if stray := [answer for answer in row.outputs if answer.lower() in others]:
+    gold_text = "\n".join(text.text for text in gold).lower()
+    distractors = "\n".join(text.text for text in texts if text.whole not in evidence).lower()
+    if stray := [answer for answer in row.outputs if answer.lower() in distractors]:
         return frozenset(row.outputs), None, f"{stray[0]!r} stands in another document"
-    return frozenset(one for one in row.outputs if one.lower() in gold_text), None, ""
+    return frozenset(output for output in row.outputs if output.lower() in gold_text), None, ""
 
 
 _GOLD = 2
@@ -126,9 +126,9 @@ def gold_texts(params: Ruler2, row: Row) -> list[str]:
     texts, (query, _) = labelled_texts(row.context), query_of(params, row)
     if params.kind == "qa" and params.level in ("medium", "hard"):
         answers = [output.lower() for output in row.outputs]
-        matches = [one for one in texts if any(output in one.text.lower() for output in answers)]
-        return [one.whole for one in matches] if len(matches) == 1 else []
-    return [one.whole for one in texts if one.label in (query, *row.outputs)]
+        matches = [text for text in texts if any(output in text.text.lower() for output in answers)]
+        return [text.whole for text in matches] if len(matches) == 1 else []
+    return [text.whole for text in texts if text.label in (query, *row.outputs)]
 
 
 def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
@@ -145,4 +145,4 @@ def candidates(row: Row) -> Counter[str]:
     if row.outputs[0] in ("A", "B", "C", "D") and len(row.outputs) == 1:
         return Counter("ABCD")
     is_document = row.context.startswith("Below are some documents.")
-    return Counter(one.label if is_document else one.text for one in labelled_texts(row.context))
+    return Counter(text.label if is_document else text.text for text in labelled_texts(row.context))

@@ -166,8 +166,8 @@ def _niah(task: Task, row: Row) -> Solution:
         return Solution(frozenset(), [], "the question asks for no key")
     place, query = question.groups()
     keys = re.split(r", and |, ", query)
-    things = associations().get(query.removeprefix("the "))
-    needles = needle_sentences(row.context, things or keys)
+    members = associations().get(query.removeprefix("the "))
+    needles = needle_sentences(row.context, members or keys)
     needles.sort(key=lambda needle: needle.spans)
     values = [needle.value for needle in needles]
     spans = sorted(span for needle in needles for span in needle.spans)
@@ -175,7 +175,7 @@ def _niah(task: Task, row: Row) -> Solution:
     if len(set(values)) != len(values):
         return Solution(frozenset(values), evidence, "a value occurs twice")
     present = {needle.key for needle in needles}
-    if things and present:
+    if members and present:
         keys = [*present]
     missing = [key for key in keys if key not in present]
     if missing == keys and question_of(row).endswith("does not mention it, answer: none."):
@@ -223,7 +223,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
     ordered = users.pop(None, [])
     for assignment in ordered:  # grows meanwhile
         ordered += users.pop(assignment[1], [])
-    return ordered + [assignment for rest in users.values() for assignment in rest]
+    return ordered + [assignment for chain in users.values() for assignment in chain]
 
 
 def _cwe(task: Task, row: Row) -> Solution:
@@ -321,7 +321,7 @@ _GOLD_DOCUMENTS = {"squad": 1, "hotpotqa": 2}
 
 def _assignments(text: str) -> Iterator[re.Match[str]]:
     """Yield the assignments of a text; most lines are noise."""
-    lines = ("VAR " + part.partition("\n")[0] for part in f"\n{text}".split("\nVAR ")[1:])
+    lines = ("VAR " + block.partition("\n")[0] for block in f"\n{text}".split("\nVAR ")[1:])
     return (match for match in map(_ASSIGNMENT.fullmatch, lines) if match)
 
 

@@ -52,13 +52,13 @@ def main(files: list[str]) -> int:
     """Print what files hold, and return the exit status."""
     lines = Path(__file__).with_name("blacklist.txt").read_text(encoding="utf-8").splitlines()
     blacklist = {" ".join(line.split()[:2]): " of ".join(line.split()[2:]) for line in lines}
-    found = 0
+    finds = 0
     for name in files:
         text = Path(name).read_text(encoding="utf-8", errors="replace")
-        for what in find(text, blacklist):
-            print(f"{name}: {what}")  # noqa: T201 - the output of a script
-            found += 1
-    return int(found > 0)
+        for entry in find(text, blacklist):
+            print(f"{name}: {entry}")  # noqa: T201 - the output of a script
+            finds += 1
+    return int(finds > 0)
 
 
 if __name__ == "__main__":

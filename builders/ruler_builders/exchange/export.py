@@ -59,8 +59,8 @@ def export(
         task = source.manifest.table[parse_config(name)[0]]
         if task.metric not in ("all", "part"):
             option, metric = f"--for {tool}", f"{task.name} has {task.metric}, of RULER v2"
-            what = f"scores whether answers hold strings, and {metric}"
-            raise UsageError(option, f"{what}; use --for jsonl, and `ruler-eval score`")
+            problem = f"scores whether answers hold strings, and {metric}"
+            raise UsageError(option, f"{problem}; use --for jsonl, and `ruler-eval score`")
     source.fetch(names)  # checks every file
     with new_folder(out) as folder:
         folder.mkdir()
@@ -247,9 +247,9 @@ def _write_blacklist(source: Source, about: Mapping[str, Any], folder: Path) -> 
         for row in _rows(source, name):
             needles = (row.context[span.start : span.end] for span in row.evidence)
             texts = {"question": [row.question], "needle": needles, "answer": row.outputs}
-            for kind, parts in texts.items():
-                for part in parts:
-                    if entry := check_blacklist.entry(part, last=kind == "question"):
+            for kind, texts_of_kind in texts.items():
+                for text_given in texts_of_kind:
+                    if entry := check_blacklist.entry(text_given, last=kind == "question"):
                         entries.add(f"{entry} {kind} {row.task}")
     text = "".join(f"{entry}\n" for entry in sorted(entries))
     (folder / "blacklist.txt").write_text(text, encoding="utf-8")
@@ -264,7 +264,7 @@ def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any
             place = folder / path.replace("TASK", task).replace("LENGTH", str(length))
             place.parent.mkdir(parents=True, exist_ok=True)
             with _lines_at(place) as file:
-                file.writelines(json.dumps(one) + "\n" for one in records(source, name))
+                file.writelines(json.dumps(record) + "\n" for record in records(source, name))
 
     return write
 
@@ -319,8 +319,11 @@ def _upstream(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
     (task, length), tokenizer = parse_config(name), manifest.tokenizer
     spec = find_by_fingerprint(tokenizer)
     if spec is None:
-        where, what = f"tokenizer {quote(tokenizer.name)}", "upstream's lengths are counted in it"
-        raise UsageError(where, f"{what}, and it is not available; set RULER_TOKENIZERS")
+        where, problem = (
+            f"tokenizer {quote(tokenizer.name)}",
+            "upstream's lengths are counted in it",
+        )
+        raise UsageError(where, f"{problem}, and it is not available; set RULER_TOKENIZERS")
     arguments = Arguments(
         edition_of(manifest.edition),
         manifest.table[task],

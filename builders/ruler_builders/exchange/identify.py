@@ -108,17 +108,17 @@ class Identities(tuple[Identity, ...]):
 
     def to_record(self) -> list[dict[str, object]]:
         """Return the identities as plain values."""
-        return [asdict(one) for one in self]
+        return [asdict(identity) for identity in self]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be tried."""
-        return tuple(dict.fromkeys(note for one in self for note in one.untested))
+        return tuple(dict.fromkeys(note for identity in self for note in identity.untested))
 
     @property
     def failure(self) -> str:
         """The outcome in a line, if no edition made any of the rows."""
-        return "" if any(one.edition for one in self) else NONE
+        return "" if any(identity.edition for identity in self) else NONE
 
     @property
     def exit_status(self) -> int:
@@ -208,23 +208,28 @@ class _Bench:
             rows = [replace(row, length=None) for row in rows]
         tries: list[Try] = []
         full: list[Identity] = []
-        for alike, one in self._tries(identity, rows, notes):
-            if full and (one.edition, one.words) != (full[0].edition, full[0].words):
+        for alike, attempt in self._tries(identity, rows, notes):
+            if full and (attempt.edition, attempt.words) != (full[0].edition, full[0].words):
                 break
-            tries.append((alike, one))
-            if one.same == len(rows):
-                full.append(one)
+            tries.append((alike, attempt))
+            if attempt.same == len(rows):
+                full.append(attempt)
         untested = tuple(dict.fromkeys(notes))
         equal = _best(tries)
         best = equal[0] if equal else None
         if best is None or not best.same:
             return replace(identity, untested=untested, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
-        same = (one for one in equal if (one.edition, one.words) == (best.edition, best.words))
+        same = (
+            candidate
+            for candidate in equal
+            if (candidate.edition, candidate.words) == (best.edition, best.words)
+        )
         return replace(
             best,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=self._label or " or ".join(dict.fromkeys(one.tokenizer for one in same)),
+            tokenizer=self._label
+            or " or ".join(dict.fromkeys(candidate.tokenizer for candidate in same)),
             untested=untested,
         )
 
@@ -234,25 +239,25 @@ class _Bench:
         equal = 0
         for place, row in enumerate(rows):
             with suppress(RulerError):
-                own = make_row(row.task, sources, _index(row, place), Target(16384, 0))
-                equal += (own.outputs, own.question) == (row.outputs, row.question)
+                made_again = make_row(row.task, sources, _index(row, place), Target(16384, 0))
+                equal += (made_again.outputs, made_again.question) == (row.outputs, row.question)
         return equal
 
     def _balanced(self, base: Identity, rows: Sequence[OtherRow], questions: int) -> Identity:
         """Return which tokenizer makes the text of rows of the balanced edition."""
         tries: list[Try] = []
-        for size, (name, one) in product(_lengths(rows), self._tokenizers.items()):
-            fits = (_has_length(one, row, size - self._reserve) for row in rows)
+        for size, (name, tokenizer) in product(_lengths(rows), self._tokenizers.items()):
+            fits = (_has_length(tokenizer, row, size - self._reserve) for row in rows)
             if name not in self._expected and not any(fits):
                 continue
-            sources = TokenizedSources(self._seed, self._library, one)
-            target = Target(size, template_reserve(one), self._reserve)
-            own = (
+            sources = TokenizedSources(self._seed, self._library, tokenizer)
+            target = Target(size, template_reserve(tokenizer), self._reserve)
+            rows_made = (
                 make_row(row.task, sources, _index(row, place), target).unpack()
                 for place, row in enumerate(rows)
             )
             candidate = replace(base, edition=BALANCED, tokenizer=name)
-            tries.append(_compare(candidate, rows, own))
+            tries.append(_compare(candidate, rows, rows_made))
             if tries[-1][1].same == len(rows):
                 break
         if not tries:
@@ -269,7 +274,7 @@ class _Bench:
         template = TEMPLATES.get(rows[0].template, rows[0].template)
         wordy = "words" in task.sources or isinstance(task.params, Cwe)
         versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
-        counts = {name: _counts(one, rows) for name, one in self._tokenizers.items()}
+        counts = {name: _counts(tokenizer, rows) for name, tokenizer in self._tokenizers.items()}
         most = max(counts.values(), default=0)
         counted = {name: self._tokenizers[name] for name in counts if counts[name] == most > 0}
         if not counted:
@@ -277,7 +282,9 @@ class _Bench:
         for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
             if edition.name == "upstream-2024-04" and task.name != "vt":
                 continue  # as upstream-2025-01
-            counters = {name: _counter(one, edition, rows) for name, one in counted.items()}
+            counters = {
+                name: _counter(tokenizer, edition, rows) for name, tokenizer in counted.items()
+            }
             if not counted and not edition.bisects and isinstance(task.params, Niah):
                 counters[""] = _by_characters(rows)
             arguments = Arguments(edition, task, length, len(rows), self._seed, template)
@@ -294,14 +301,16 @@ class _Bench:
 
 def _best(tries: Sequence[Try]) -> list[Identity]:
     """Return those with the most equal rows; on a tie, the most alike in the first other row."""
-    most = max(((one.same, alike) for alike, one in tries), default=None)
-    return [one for alike, one in tries if (one.same, alike) == most]
+    most = max(((identity.same, alike) for alike, identity in tries), default=None)
+    return [identity for alike, identity in tries if (identity.same, alike) == most]
 
 
-def _compare(base: Identity, rows: Sequence[OtherRow], others: Iterable[UpstreamRow | Row]) -> Try:
+def _compare(
+    base: Identity, rows: Sequence[OtherRow], rows_made: Iterable[UpstreamRow | Row]
+) -> Try:
     """Return a try with the number of rows that are the same, and where the first other differs."""
     alike, same, differs = 0.0, 0, ""
-    for place, (row, again) in enumerate(zip(rows, others, strict=False)):
+    for place, (row, again) in enumerate(zip(rows, rows_made, strict=False)):
         text, outputs = again.prompt, tuple(again.outputs)
         length = row.length if base.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):

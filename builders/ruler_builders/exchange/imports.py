@@ -75,7 +75,9 @@ class Imported:
         lines += [f"sha256 {source.sha256}; {source.detail}.", ""]
         lines += ["| config | rows | fill min | fill mean | found |", "|---|--:|--:|--:|---|"]
         for name, info in self.manifest.configs.items():
-            defects = "; ".join(f"{what}: {figure}" for what, figure in self.defects[name].items())
+            defects = "; ".join(
+                f"{defect}: {figure}" for defect, figure in self.defects[name].items()
+            )
             fill = f"{info.fill_min:.2f} | {info.fill_mean:.2f}"
             lines.append(f"| {name} | {info.rows} | {fill} | {defects or 'nothing'} |")
         if self.skipped:
@@ -180,8 +182,8 @@ class _Spool:
                 self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:
             names = ", ".join(map(ascii, sorted(templates)))[:200]
-            what = f"different chat templates ({names})"
-            raise RulerError(where, f"{what}; import them apart with --files")
+            problem = f"different chat templates ({names})"
+            raise RulerError(where, f"{problem}; import them apart with --files")
         (template,) = templates or {"base"}
         self.template = {"base": ""}.get(template, template if template in TEMPLATES else "another")
         reasons = "; ".join(self.bad[:MOST_NAMED]) or "no known layout"
@@ -232,7 +234,7 @@ def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
     read = UpstreamSources(Library(sources, "real").folder)
     for name in ("squad", "hotpotqa"):
         with suppress(RulerError):
-            documents |= {one.query: one.gold for one in read.corpus(name)[1]}
+            documents |= {question.query: question.gold for question in read.corpus(name)[1]}
     return documents
 
 
@@ -243,7 +245,7 @@ def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> Con
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
     checks = measure_defects(task, read_rows(path))
     figures = spool.figures[name].items()
-    checks |= {what: f"{often} of {count} rows" for what, often in figures if often}
+    checks |= {defect: f"{often} of {count} rows" for defect, often in figures if often}
     if spool.template:
         checks["chat template in the prompt"] = f"{spool.template}; run with the protocol base"
     return replace(info, audit=checks)
@@ -288,7 +290,7 @@ def _solve_qa(row: Row, gold: list[str]) -> tuple[list[str], list[str]]:
     """Return the gold documents: the source's, or the only one with an answer."""
     lower = [output.lower() for output in row.outputs]
     documents = _DOCUMENTS.findall(row.context)
-    matches = [text for text in documents if any(one in text.lower() for one in lower)]
+    matches = [text for text in documents if any(answer in text.lower() for answer in lower)]
     if not matches and row.outputs[0].lower() not in ("yes", "no"):
         return gold, ["no document has an answer"]
     problems = ["several documents have an answer"] if len(matches) > 1 else []

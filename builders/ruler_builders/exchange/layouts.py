@@ -140,10 +140,10 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
         raise UsageError(msg)
     else:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
-    known = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
-    if not known:
+    readable = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
+    if not readable:
         raise UsageError(quote(place), f"has no rows; files of rows end in {', '.join(SUFFIXES)}")
-    return known, repo
+    return readable, repo
 
 
 @contextmanager
@@ -209,8 +209,12 @@ def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
     columns = set(record) if isinstance(record, Mapping) else set()
     if {"prompt", "extra_info"} <= columns:
         return LAYOUTS[5]
-    known = (one for one in LAYOUTS if {*one.texts, one.outputs, one.prefix} - {""} <= columns)
-    return next(known, None)
+    fitting = (
+        layout
+        for layout in LAYOUTS
+        if {*layout.texts, layout.outputs, layout.prefix} - {""} <= columns
+    )
+    return next(fitting, None)
 
 
 def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # noqa: ANN401
@@ -298,9 +302,9 @@ _LENGTHS = re.compile(
 
 def _size_of(path: Path, config: object) -> int | None:
     """Return the length in tokens that a config, a file's name or a folder above it names."""
-    repo = [part for part in path.parts if part.startswith("datasets--")]  # in the Hub's cache
-    for part in (str(config), path.stem, *(above.name for above in path.parents[:4]), *repo):
-        clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", part).replace("_", " ")
+    repo = [name for name in path.parts if name.startswith("datasets--")]  # in the Hub's cache
+    for text in (str(config), path.stem, *(above.name for above in path.parents[:4]), *repo):
+        clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", text).replace("_", " ")
         for number, short, unit in _LENGTHS.findall(clean):
             if number and int(number) >= SHORTEST:
                 return int(number)
@@ -345,15 +349,15 @@ def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]
     if not questions:
         msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
         raise ValueError(msg)
-    start, family, match = max(questions, key=lambda one: one[0])
+    start, family, match = max(questions, key=lambda place: place[0])
     instruction, _, answer = _SHAPES[family]
-    first, rest = instruction.search(text, 0, start), text[match.end() :]
+    first, after = instruction.search(text, 0, start), text[match.end() :]
     opening = text[: first.start()] if first else ""
     if not opening.strip():  # vt of 2024-04 begins with a space
         opening = ""
-    if not prefix and (begin := answer.search(rest)):
-        rest, prefix = rest[: begin.start()], rest[begin.start() :]
-    return family, opening, text[:start], match[0], rest, prefix
+    if not prefix and (begin := answer.search(after)):
+        after, prefix = after[: begin.start()], after[begin.start() :]
+    return family, opening, text[:start], match[0], after, prefix
 
 
 _KEYS = re.compile(r", and |, ")

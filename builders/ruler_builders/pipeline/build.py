@@ -45,8 +45,8 @@ class BuiltManifest(Manifest):
     folder: Path = field(kw_only=True)
     seconds: Mapping[str, float] = field(kw_only=True)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Manifest) and self.to_json() == other.to_json()
+    def __eq__(self, manifest: object) -> bool:
+        return isinstance(manifest, Manifest) and self.to_json() == manifest.to_json()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -65,12 +65,12 @@ class BuiltManifest(Manifest):
         total = f"{self.folder}: {counted(len(self.configs), 'config')}{suite}, {size:.1f} MB"
         if not self.seconds:
             return f"{total}: complete, nothing to do"
-        what = "checked"
+        kind = "checked"
         if self.is_upstream:
-            what = f"the rows of {self.edition} with its known defects"
+            kind = f"the rows of {self.edition} with its known defects"
         elif self.is_sample:
-            what += ", a SAMPLE build, not comparable with RULER"
-        lines = [f"{total}, {what}"]
+            kind += ", a SAMPLE build, not comparable with RULER"
+        lines = [f"{total}, {kind}"]
         if self.is_private:
             lines.append(
                 f"{self.folder}: built from a private seed, which its manifest contains: do not "
@@ -138,8 +138,8 @@ def build_folder(
         seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
         tokens = plan.suite.rows * sum(parse_config(name)[1] for name in missing)
-        work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
-        results = run_jobs(work, longest_first, processes(workers, tokens), progress, here)
+        work, in_process = partial(build_in_worker, plan), partial(build_one, plan, context)
+        results = run_jobs(work, longest_first, processes(workers, tokens), progress, in_process)
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)
@@ -240,16 +240,16 @@ def compared_inputs(earlier: Manifest, later: Manifest) -> Iterator[tuple[str, A
     """
     before, now = (
         {
-            "edition": one.edition,
-            "chat template": one.chat_template or "none",
-            "suite": one.suite,
-            "seed": one.seed,
-            "template reserve": one.tokenizer.template_reserve,
-            "reserve": one.tokenizer.extra_reserve,
-            **{f"source {source.name}": source.sha256 for source in one.sources},
-            **{f"task {name}": task for name, task in one.tasks.items()},
+            "edition": manifest.edition,
+            "chat template": manifest.chat_template or "none",
+            "suite": manifest.suite,
+            "seed": manifest.seed,
+            "template reserve": manifest.tokenizer.template_reserve,
+            "reserve": manifest.tokenizer.extra_reserve,
+            **{f"source {source.name}": source.sha256 for source in manifest.sources},
+            **{f"task {name}": task for name, task in manifest.tasks.items()},
         }
-        for one in (earlier, later)
+        for manifest in (earlier, later)
     )
     return ((name, before[name], now[name]) for name in now if name in before)
 
@@ -272,14 +272,19 @@ def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
     """
     library, texts = context.sources.library, list[tuple[str, str]]()
     used = {source for task in plan.suite.tasks.values() for source in task.sources}
-    if own := library.own:
-        for domain in (one for one in own.domains if PREFIX + one in used):
+    if texts_of_user := library.own:
+        for domain in (
+            domain_name for domain_name in texts_of_user.domains if PREFIX + domain_name in used
+        ):
             where = f"--haystack: domain {domain}: "
-            texts += [(where + quote(f), read_text(own.root / f)) for f in own.domains[domain]]
+            texts += [
+                (where + quote(f), read_text(texts_of_user.root / f))
+                for f in texts_of_user.domains[domain]
+            ]
     for name in sorted(filter(OWN_FILE.fullmatch, used)):
         corpus = context.sources.corpus(name)
-        each = (*corpus.documents, *(question.text for question in corpus.questions))
-        texts += [(f"source {name}: {quote(text)}", text) for text in each]
+        texts_of_corpus = (*corpus.documents, *(question.text for question in corpus.questions))
+        texts += [(f"source {name}: {quote(text)}", text) for text in texts_of_corpus]
     tokens = sorted(filter(None, context.tokenizer.special_tokens), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, tokens)) or r"(?!)")
     for where, text in texts:
@@ -306,8 +311,8 @@ def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
         if least > length:
             short[name] = task.name, least, length
     if short:
-        every = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
-        msg = f"too short: {'; '.join(every)}; use a greater length or leave the task out"
+        minima = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
+        msg = f"too short: {'; '.join(minima)}; use a greater length or leave the task out"
         raise BudgetError(*next(iter(short.values())), msg)
 
 

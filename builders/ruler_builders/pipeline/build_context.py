@@ -79,13 +79,13 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
     )
     tokenizer = load_tokenizer(plan.tokenizer)
     where = f"tokenizer {tokenizer.info.name}"
-    for what, text in SHOWN.items():
+    for feature, text in SHOWN.items():
         if not shows(tokenizer, text):
-            why = f"its chat template changes {what} in the user's text ({text!r}), so that no "
+            why = f"its chat template changes {feature} in the user's text ({text!r}), so that no "
             raise UsageError(where, f"{why}prompt is as its row has it; give it another template")
     if (times := tokenizer.render(TURN, "").count(TURN)) != 1:
-        what = f"its chat template shows the user's text {times} times, and not once as it is"
-        msg = f"tokenizer {tokenizer.info.name}: {what}; no row can be fitted with it"
+        problem = f"its chat template shows the user's text {times} times, and not once as it is"
+        msg = f"tokenizer {tokenizer.info.name}: {problem}; no row can be fitted with it"
         raise UsageError(msg)
     if len({*tokenizer.prompt_ids(TURN, "", None)} - {tokenizer.bos_id}) < 2:
         msg = f"tokenizer {tokenizer.info.name}: it reads all words of a text as one token"

@@ -94,9 +94,11 @@ class BuildDir:
                 msg = f"{where}: is a file; name a folder"
                 raise UsageError(msg)
             if self.path.is_dir() and not (self.manifest_path.exists() or self.state.exists()):
-                other = next((entry.name for entry in sorted(self.path.iterdir())), None)
-                if other is not None:
-                    msg = f"{where}: holds {quote(other)} and no build; name a new or empty folder"
+                stranger = next((entry.name for entry in sorted(self.path.iterdir())), None)
+                if stranger is not None:
+                    msg = (
+                        f"{where}: holds {quote(stranger)} and no build; name a new or empty folder"
+                    )
                     raise UsageError(msg)
             try_writing(self.path)
         except OSError as error:

@@ -53,8 +53,8 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
                 findings = row_findings(task, length - plan.reserve, place, row)
             else:
                 findings = column_findings(task, place, row)
-            for what in findings:
-                msg = f"{name}/{row.index}: {what}; please report this"
+            for flaw in findings:
+                msg = f"{name}/{row.index}: {flaw}; please report this"
                 raise RulerError(msg)
             lengths.append(row.length)
             if meter:
@@ -104,12 +104,12 @@ def _check_prompt(context: BuildContext, where: str, row: PackedRow) -> None:
     """Check the length of a row by the reference, and that its prompt holds its text whole."""
     tokenizer, content = context.tokenizer, str(row.context, "utf-8") + row.question
     if (exact := recount(tokenizer, row)) != row.length:
-        what = f"{context.tokenizer_info.engine} counts {row.length} tokens"
+        problem = f"{context.tokenizer_info.engine} counts {row.length} tokens"
         remedy = "build with --counter tokenizers, and please report this"
-        raise RulerError(where, f"{what} and the reference {exact}; {remedy}")
+        raise RulerError(where, f"{problem} and the reference {exact}; {remedy}")
     if not shows(tokenizer, content, row.answer_prefix):
-        what = f"the chat template of {tokenizer.info.name} changes context or question"
-        raise RulerError(where, what, "give the tokenizer another template")
+        problem = f"the chat template of {tokenizer.info.name} changes context or question"
+        raise RulerError(where, problem, "give the tokenizer another template")
 
 
 def _replayed(plan: BuildPlan, context: BuildContext, name: str, rows: int) -> Iterator[PackedRow]:

@@ -58,8 +58,8 @@ def make_rows(
     """
     length, budget = target.length, target.budget(task)
     at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
-    rest = iter(indices)
-    while batch := list(islice(rest, at_once)):
+    remaining = iter(indices)
+    while batch := list(islice(remaining, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
         frames = ["".join(astuple(template.prompt)) for template in templates]
         rooms = [
@@ -129,8 +129,8 @@ def _fit(
         else:
             room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
     if best is None or (task.is_exact and best[0] != limit):
-        what = f"{task.name} row {index}: cannot fit the row into {target.length} tokens"
-        msg = f"{what}; please report this"
+        problem = f"{task.name} row {index}: cannot fit the row into {target.length} tokens"
+        msg = f"{problem}; please report this"
         raise RulerError(msg)
     length, haystack, text = best
     head, after = template.prompt.head, template.prompt.tail + template.prompt.question

@@ -60,7 +60,7 @@ def run_jobs(
     jobs: Sequence[J],
     workers: int,
     progress: Progress,
-    here: Callable[[J, Progress], R] | None = None,
+    in_process: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
     """Yield the results of the jobs as they end, run in this process or on several workers.
 
@@ -69,16 +69,16 @@ def run_jobs(
         jobs: the longest first, so that no long job runs alone at the end.
         workers: number of processes; with 1, or one job, this process does the work.
         progress: called by each job here, and for a job of a worker once it is done.
-        here: does a job in this process; by default what `work` does.
+        in_process: does a job in this process; by default what `work` does.
 
     Raises:
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield (here or work)(job, progress)
+            yield (in_process or work)(job, progress)
         return
-    others = {child.pid for child in multiprocessing.active_children()}
+    children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_enter)
     try:
@@ -100,7 +100,7 @@ def run_jobs(
         raise RulerError(msg) from error
     finally:
         for child in multiprocessing.active_children():
-            if child.pid not in others:
+            if child.pid not in children_before:
                 child.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -145,18 +145,18 @@ def make_plan(target: Target) -> Plan:
         msg = "is public, and --private is for new repos; make it private on the Hub first"
         raise UsageError(repo, msg)
     commits = {} if commit is None else _versions(repo)
-    there = {} if commit is None else tree(repo, commit)
+    remote = {} if commit is None else tree(repo, commit)
     base = _base(target, commits)
     before = base.manifest if base else None
     if base is None and commit is not None:
-        before = _unfinished(repo, commit, there, target.built)
+        before = _unfinished(repo, commit, remote, target.built)
     version, kind, why = _version(target, base)
     siblings = target.siblings if kind else {}  # a change of siblings alone is no release
     manifest, files = compose(target, base, version, siblings)
-    send = tuple(file.path for file in missing(files, there))
+    send = tuple(file.path for file in missing(files, remote))
     released = tree(repo, base.commit) if base else {}
     # Before a first release, all files are other people's, unless a release was left unfinished.
-    differing = changed(released, there) if base or FILENAME in there else list(there)
+    differing = changed(released, remote) if base or FILENAME in remote else list(remote)
     for reason in _refusals(target, manifest, before, kind, why):
         raise UsageError(repo, reason)
     return Plan(
@@ -172,7 +172,7 @@ def make_plan(target: Target) -> Plan:
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in differing if path in send),
         private=bool(info.private) if info else target.private,
-        manifest_then=there[FILENAME].blob_id if FILENAME in there else None,
+        manifest_then=remote[FILENAME].blob_id if FILENAME in remote else None,
     )
 
 
@@ -191,9 +191,11 @@ def _refusals(
     counts = Counter(info.rows for info in now.configs.values())
     if len(counts) > 1 and "allow_unequal_rows" not in target.allowed:
         usual = counts.most_common(1)[0][0]
-        other = [f"{name} {info.rows}" for name, info in now.configs.items() if info.rows != usual]
+        unusual = [
+            f"{name} {info.rows}" for name, info in now.configs.items() if info.rows != usual
+        ]
         yield (
-            f"configs have unequal numbers of rows: most {usual}, {_some(other)}; "
+            f"configs have unequal numbers of rows: most {usual}, {_some(unusual)}; "
             "give --allow-unequal-rows"
         )
     if kind is Change.MAJOR and target.version is None:
@@ -220,10 +222,12 @@ def _base(target: Target, commits: Mapping[Version, str]) -> Release | None:
     version = target.version if is_named and target.version else max(commits)
     base = open_release(target.repo, commits[version])
     if base.manifest.data_version != str(version):
-        other = base.manifest.data_version
-        what = f"tag {version.tag} is on commit {base.commit}, whose manifest says {other}"
+        actual_version = base.manifest.data_version
+        problem = (
+            f"tag {version.tag} is on commit {base.commit}, whose manifest says {actual_version}"
+        )
         remedy = "it was changed after publication: repair that first"
-        raise RulerError(target.repo, f"{what}; {remedy}")
+        raise RulerError(target.repo, f"{problem}; {remedy}")
     return replace(base, revision=version.tag)
 
 
@@ -254,13 +258,13 @@ def _version(target: Target, base: Release | None) -> tuple[Version, Change, str
     return version, kind, why
 
 
-def _unfinished(repo: str, commit: str, there: Collection[str], new: Manifest) -> Manifest | None:
+def _unfinished(repo: str, commit: str, remote: Collection[str], new: Manifest) -> Manifest | None:
     """Return the manifest of an unfinished release, if the repo holds one and nothing else."""
-    if FILENAME in there:
+    if FILENAME in remote:
         manifest = open_release(repo, commit).manifest
         _check_tokenizer(f"{repo}, an unfinished release,", manifest, new)
         return manifest
-    for path in sorted(path for path in there if path not in NEW):
+    for path in sorted(path for path in remote if path not in NEW):
         msg = f"{repo} holds {quote(path)} and no release of ruler-data; publish into a new repo"
         raise UsageError(msg)
     return None
@@ -314,7 +318,9 @@ def compose(
 
 def seal(manifest: Manifest, files: Collection[PushFile]) -> tuple[Manifest, tuple[PushFile, ...]]:
     """Return a manifest with the hashes of the files beside the rows, and all files with it."""
-    manifest = manifest.with_files({one.path: one.read() for one in files if "/" not in one.path})
+    manifest = manifest.with_files(
+        {file.path: file.read() for file in files if "/" not in file.path}
+    )
     return manifest, (*files, PushFile.of_bytes(FILENAME, manifest.to_json().encode()))
 
 
@@ -341,12 +347,16 @@ def _check_same_inputs(new: Manifest, base: Release, names: list[str]) -> None:
     _check_tokenizer(where, old, new)
     used = {source for name in names for source in old.table[parse_config(name)[0]].sources}
     old = replace(old, sources=tuple(source for source in old.sources if source.name in used))
-    versions = (one.rows_version.split(".")[0] for one in (old, new))
-    for what, before, now in (("rows of data version", *versions), *compared_inputs(old, new)):
+    versions = (manifest.rows_version.split(".")[0] for manifest in (old, new))
+    for difference, before, now in (
+        ("rows of data version", *versions),
+        *compared_inputs(old, new),
+    ):
         if names and before != now:
             msg = (
-                f"{where} was built with {what} {before}, this folder with {now}; build all of its "
-                f"configs again (this folder has no {names[0]}), or publish into another repo"
+                f"{where} was built with {difference} {before}, this folder with {now}; build "
+                f"all of its configs again (this folder has no {names[0]}), or publish into "
+                f"another repo"
             )
             raise UsageError(msg)
 

@@ -147,7 +147,7 @@ class Releases(tuple[ReleaseOutcome, ...]):
 
     def to_record(self) -> list[dict[str, object]]:
         """Return the outcomes as plain values."""
-        return [one.to_record() for one in self]
+        return [outcome.to_record() for outcome in self]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class Releases(tuple[ReleaseOutcome, ...]):
     @property
     def exit_status(self) -> int:
         """The highest of all."""
-        return max((one.exit_status for one in self), default=0)
+        return max((outcome.exit_status for outcome in self), default=0)
 
 
 def release(
@@ -201,35 +201,42 @@ def release(
         for repo, folder in folders.items()
     ]
     if dry_run and (offline() or not is_reachable()):
-        for one in targets:
-            tell(prove(one.folder))
-        return Releases(ReleaseOutcome(one, unasked=UNCHECKED) for one in targets)
+        for target in targets:
+            tell(prove(target.folder))
+        return Releases(ReleaseOutcome(target, unasked=UNCHECKED) for target in targets)
     unasked = _check_token(folders, tell)
     if unasked and not dry_run:
         tell(f"note: {unasked}")
     several = len(targets) > 1
     siblings = listed_repos(index, folders) if index else {}
     if several:
-        infos = {one.repo: one.built.tokenizer for one in targets}
+        infos = {target.repo: target.built.tokenizer for target in targets}
         siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in infos.items()}
     plans = [
-        _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
-        for one in targets
+        _plan(replace(target, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
+        for target in targets
     ]
-    for one in targets:
-        tell(prove(one.folder))
-    repos = [one.target.repo for one in plans if not one.creates]
+    for target in targets:
+        tell(prove(target.folder))
+    repos = [plan.target.repo for plan in plans if not plan.creates]
     lists = [index] if index else [repo for repo in repos if read_index(repo)]
     outcomes = [_carry_out(plan, tell, dry_run=dry_run) for plan in plans]
     entries = [
-        Sibling.of(one.target.repo, one.plan.version.tag, one.commit or "", one.plan.manifest)
-        for one in outcomes
-        if one.plan
+        Sibling.of(
+            outcome.target.repo,
+            outcome.plan.version.tag,
+            outcome.commit or "",
+            outcome.plan.manifest,
+        )
+        for outcome in outcomes
+        if outcome.plan
     ]
     for repo in lists:
-        fitting = [one for one in entries if index or one.repo == repo]
+        fitting = [entry for entry in entries if index or entry.repo == repo]
         put_index(repo, fitting, tell, dry_run=dry_run)
-    return Releases(replace(one, unasked=unasked) if dry_run else one for one in outcomes)
+    return Releases(
+        replace(outcome, unasked=unasked) if dry_run else outcome for outcome in outcomes
+    )
 
 
 def prover(
@@ -260,8 +267,8 @@ def _checked_manifest(folder: Path, allowed: Collection[str]) -> Manifest:
         if getattr(manifest, applies) and option not in allowed:
             raise UsageError(folder, f"{why}, or give --{option.replace('_', '-')}")
     for name in BuildDir(folder).damaged(manifest):
-        what = f"verification failed: {name}: is missing or not as in the manifest"
-        raise RulerError(folder, f"{what}; build it again, then publish")
+        problem = f"verification failed: {name}: is missing or not as in the manifest"
+        raise RulerError(folder, f"{problem}; build it again, then publish")
     readme = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
     try:
         yaml.safe_load(readme.partition("\n---\n")[0])
@@ -300,10 +307,10 @@ def _check_token(repos: Iterable[str], tell: Tell) -> str:
         owner = repo.partition("/")[0]
         for refusal in token_faults(about, owner):
             raise RulerError(repo, refusal)
-        members = {about.get("name"), *(one.get("name") for one in about.get("orgs") or ())}
+        members = {about.get("name"), *(member.get("name") for member in about.get("orgs") or ())}
         if owner not in members:
-            what = f"the token is of {about.get('name')}, who is not seen to belong to {owner}"
-            unasked = f"{what}, so whether it may write is not known"
+            problem = f"the token is of {about.get('name')}, who is not seen to belong to {owner}"
+            unasked = f"{problem}, so whether it may write is not known"
     return unasked
 
 
@@ -326,9 +333,9 @@ def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
     if access.get("role") == "fineGrained" and isinstance(scopes, list):
         granted = {
             permission
-            for one in scopes
-            if str((one.get("entity") or {}).get("name")).partition("/")[0] == owner
-            for permission in one.get("permissions") or ()
+            for scope in scopes
+            if str((scope.get("entity") or {}).get("name")).partition("/")[0] == owner
+            for permission in scope.get("permissions") or ()
         }
         if "repo.write" not in granted:
             yield f"the token may write to no repo of {owner}; give it write access to them"
@@ -343,7 +350,7 @@ def _plan(target: Target, tell: Tell, *, dry_run: bool) -> Plan:
     for line in () if dry_run else plan.lines():  # a dry run prints them as its outcome
         tell(line)
     if plan.published is None:
-        (card,) = (one.read() for one in plan.files if one.path == "README.md")
+        (card,) = (file.read() for file in plan.files if file.path == "README.md")
         check_card(target.repo, card.decode())
     return plan
 
@@ -366,16 +373,16 @@ def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
     return ReleaseOutcome(target, plan, commit, tuple(sent))
 
 
-def _leftovers(plan: Plan, there: Mapping[str, Any]) -> list[str]:
+def _leftovers(plan: Plan, remote: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
-    now = there.get(FILENAME)
+    now = remote.get(FILENAME)
     manifest = next(file for file in plan.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         remedy = "run the same command again to extend it"
-        what = "another release was committed meanwhile and was not changed"
-        raise RulerError(plan.target.repo, f"{what}; {remedy}")
+        problem = "another release was committed meanwhile and was not changed"
+        raise RulerError(plan.target.repo, f"{problem}; {remedy}")
     paths = {file.path for file in plan.files}
-    return [path for path in there if CONFIG_FILE.fullmatch(path) and path not in paths]
+    return [path for path in remote if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
 def _check_listing(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:

@@ -45,24 +45,24 @@ def sibling_builds(
     owner, _, name = check_repo(first).partition("/")
     specs = [spec.strip() for spec in tokenizers.split(",") if spec.strip()]
     names = [check_name("tokenizer", Path(spec).name) for spec in specs]
-    if not names or len({ALIASES.get(one, one) for one in names}) < len(names):
-        same = ", ".join(f"{alias} is {one}" for alias, one in ALIASES.items())
+    if not names or len({ALIASES.get(spelling, spelling) for spelling in names}) < len(names):
+        same = ", ".join(f"{alias} is {canonical}" for alias, canonical in ALIASES.items())
         msg = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError("--tokenizers " + tokenizers, msg)
     sizes = parse_lengths(lengths, "--lengths") or load_suite(suite).lengths or RULER.lengths
-    every = sorted({*sizes})
-    fitting = [length for length in every if length > reserve]
+    longest_first = sorted({*sizes})
+    fitting = [length for length in longest_first if length > reserve]
     if not fitting:
-        msg = f"no length is longer: {', '.join(map(str, every))}"
+        msg = f"no length is longer: {', '.join(map(str, longest_first))}"
         raise UsageError("--reserve " + str(reserve), msg)
-    kinds = [(0, "", every)]
+    kinds = [(0, "", longest_first)]
     if reserve:
         kinds.append((reserve, f"-{reserve_name(reserve)}", fitting))
     return [
         SiblingBuild(spec, check_repo(f"{owner}/{base}{end}"), out / f"{folder}{end}", subset, room)
         for room, end, subset in kinds
         for spec, folder, base in zip(
-            specs, names, [name, *(f"{name}-{one}" for one in names[1:])], strict=True
+            specs, names, [name, *(f"{name}-{suffix}" for suffix in names[1:])], strict=True
         )
     ]
 
@@ -93,14 +93,17 @@ def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
         entry = read_index(index) if head(index) else None
     else:
         entry = releases_of(index)
-    return {one.repo: label(one.tokenizer, one.reserve) for one in (entry or Index()).siblings}
+    return {
+        sibling.repo: label(sibling.tokenizer, sibling.reserve)
+        for sibling in (entry or Index()).siblings
+    }
 
 
 def put_index(
     repo: str, siblings: Sequence[Sibling], tell: Callable[[str], None], *, dry_run: bool
 ) -> None:
     """List releases in a repo's index; what others list meanwhile, and its own release, is kept."""
-    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+    names = ", ".join(f"{sibling.repo} {sibling.tag}" for sibling in siblings)
     if dry_run:
         tell(f"{repo}: {INDEX} would list {names}")
         return

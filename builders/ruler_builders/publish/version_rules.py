@@ -97,9 +97,9 @@ def change(
     if added:
         return Change.MINOR, f"new: {', '.join(added)}"
     configs, files = before.configs.items(), after.files.items()
-    others = [
+    edits = [
         *(f"other bytes of {name}" for name, info in configs if after.configs[name] != info),
         *(f"other {file}" for file, entry in files if before.files.get(file) != entry),
         *(["other facts in the manifest"] if after != before else []),
     ]
-    return (Change.PATCH, others[0]) if others else (Change.NONE, "")
+    return (Change.PATCH, edits[0]) if edits else (Change.NONE, "")

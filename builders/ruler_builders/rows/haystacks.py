@@ -31,10 +31,10 @@ def passages(
 
     One domain keeps its order, and a row begins anywhere in it; several domains take turns.
     """
-    parts = [sources.domain(name) for name in domains]
-    if len(parts) > 1:
-        return mixed(parts, source), 0
-    return parts[0], source.randrange(len(parts[0].starts))
+    corpora = [sources.domain(name) for name in domains]
+    if len(corpora) > 1:
+        return mixed(corpora, source), 0
+    return corpora[0], source.randrange(len(corpora[0].starts))
 
 
 #: Words of which each is one token in most tokenizers, and letters for those with a token each.
@@ -70,8 +70,8 @@ def filling(sources: TokenizedSources) -> tuple[str, ...]:
         lines = ["".join(texts[at % len(texts)] for at in range(size)) for size in sizes if texts]
         if texts and np.diff(count(lines)).tolist() == [1, 39]:
             return texts
-    what = "no text is known that makes prompts longer by one token each"
-    raise RulerError(what, "rows of each residue cannot be made in this tokenizer")
+    problem = "no text is known that makes prompts longer by one token each"
+    raise RulerError(problem, "rows of each residue cannot be made in this tokenizer")
 
 
 class NeedleLines:
@@ -151,7 +151,7 @@ def draw_part(
 
 def draw_distinct(draw_one: Callable[[], str], taken: set[str]) -> str:
     """Draw until the text is not in `taken`, and add it there."""
-    while (one := draw_one()) in taken:
+    while (candidate := draw_one()) in taken:
         pass
-    taken.add(one)
-    return one
+    taken.add(candidate)
+    return candidate

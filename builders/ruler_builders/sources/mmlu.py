@@ -55,8 +55,8 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
             raw = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"
             split = str(record["split"])
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            what = f"not in the format of MMLU ({type(error).__name__}: {error})"
-            msg = f"{path.name}:{number}: {what}"
+            problem = f"not in the format of MMLU ({type(error).__name__}: {error})"
+            msg = f"{path.name}:{number}: {problem}"
             raise RulerError(msg) from error
         text = re.sub(r"\s+", " ", check_text(raw, path.name)).strip()
         distinct = {choice.strip().lower() for choice in choices}
@@ -67,16 +67,18 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
         split: [choice for choice in choices if often[choice.text] == 1]
         for split, choices in by_split.items()
     }
-    queries, others = unique.get("test", []), unique.get("auxiliary_train", [])
+    queries, haystack = unique.get("test", []), unique.get("auxiliary_train", [])
     detail = "haystack: auxiliary_train"
-    if not others:
-        queries, others = queries[::2], queries[1::2] + unique.get("dev", [])
+    if not haystack:
+        queries, haystack = queries[::2], queries[1::2] + unique.get("dev", [])
         detail = "haystack: questions of test and dev that are not asked for"
-    if min(len(queries), len(others)) < FEWEST:
-        msg = f"{path.name}: {len(queries)} questions to ask for and {len(others)} of the haystack"
+    if min(len(queries), len(haystack)) < FEWEST:
+        msg = (
+            f"{path.name}: {len(queries)} questions to ask for and {len(haystack)} of the haystack"
+        )
         msg += f" are too few; at least {FEWEST} of each, of at most {LONGEST} characters"
         raise RulerError(msg)
-    return ChoiceQuestions(tuple(queries), tuple(others)), detail
+    return ChoiceQuestions(tuple(queries), tuple(haystack)), detail
 
 
 #: Fewest questions of each kind: a row needs five examples, and four questions for one label.

@@ -81,7 +81,7 @@ def sample_corpus(source: str) -> Corpus:
     if source == "squad":
         data: Any = {
             "data": [
-                {"paragraphs": [_as_squad(part) for part in article["paragraphs"]]}
+                {"paragraphs": [_as_squad(paragraph) for paragraph in article["paragraphs"]]}
                 for article in articles
             ]
         }
@@ -90,7 +90,9 @@ def sample_corpus(source: str) -> Corpus:
             {
                 **item,
                 "supporting_facts": [(title, 0) for title in item["titles"]],
-                "context": [(part["title"], part["text"]) for part in article["paragraphs"]],
+                "context": [
+                    (paragraph["title"], paragraph["text"]) for paragraph in article["paragraphs"]
+                ],
             }
             for article in articles
             for item in article["two_hop"]
@@ -104,9 +106,12 @@ def sample_choices() -> ChoiceQuestions:
     return read_choices(path)[0]
 
 
-def _as_squad(part: Mapping[str, str]) -> dict[str, Any]:
-    answers = [{"text": part["answer"]}]
-    return {"context": part["text"], "qas": [{**part, "answers": answers, "is_impossible": False}]}
+def _as_squad(paragraph: Mapping[str, str]) -> dict[str, Any]:
+    answers = [{"text": paragraph["answer"]}]
+    return {
+        "context": paragraph["text"],
+        "qas": [{**paragraph, "answers": answers, "is_impossible": False}],
+    }
 
 
 def bundled_domain(name: str) -> Domain:
@@ -117,8 +122,8 @@ def bundled_domain(name: str) -> Domain:
 
 def _paragraphs(text: str) -> str:
     """Return a text of one sentence per line with its paragraphs wrapped to 92 characters."""
-    paragraphs = (part.replace("\n", " ") for part in text.split("\n\n"))
-    return "\n\n".join(textwrap.fill(part, 92) for part in paragraphs)
+    paragraphs = (paragraph.replace("\n", " ") for paragraph in text.split("\n\n"))
+    return "\n\n".join(textwrap.fill(paragraph, 92) for paragraph in paragraphs)
 
 
 @cache
@@ -126,4 +131,4 @@ def associations() -> dict[str, tuple[str, ...]]:
     """Return the things that each description fits."""
     (path,) = packaged_files("associations")
     lines = (line.split(": ") for line in read_text(path).splitlines())
-    return {description: tuple(things.split(", ")) for description, things in lines}
+    return {description: tuple(members.split(", ")) for description, members in lines}

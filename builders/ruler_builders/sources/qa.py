@@ -128,10 +128,10 @@ def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - pa
     """
     corpus = parse_corpus("hotpotqa" if isinstance(data, list) else "squad", data, where)
     questions = []
-    for one in corpus.questions:
-        text = "\n".join(corpus.documents[number] for number in one.gold).lower()
-        if answers := tuple(answer for answer in one.answers if answer.lower() in text):
-            questions.append(replace(one, answers=answers))
+    for question in corpus.questions:
+        text = "\n".join(corpus.documents[number] for number in question.gold).lower()
+        if answers := tuple(answer for answer in question.answers if answer.lower() in text):
+            questions.append(replace(question, answers=answers))
     if not questions:
         msg = f"{where}: no answer stands in a document that it is about"
         raise RulerError(msg)

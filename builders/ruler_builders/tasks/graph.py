@@ -61,9 +61,9 @@ def draw(
         last = int(per_node.cumsum().searchsorted(room, side="right")) + 1
         nodes = nodes[: max(last, len(gold))]
         source = rng(seed, name, index, "edges")
-        others = _match_edges(source, edges, len(nodes), degree)
-        others = others[np.argsort((others >= len(gold)).all(axis=1), kind="stable")]
-        costs = names.costs[0, nodes[others[:, 0]]] + names.costs[1, nodes[others[:, 1]]]
+        spare_edges = _match_edges(source, edges, len(nodes), degree)
+        spare_edges = spare_edges[np.argsort((spare_edges >= len(gold)).all(axis=1), kind="stable")]
+        costs = names.costs[0, nodes[spare_edges[:, 0]]] + names.costs[1, nodes[spare_edges[:, 1]]]
         fixed = int(
             names.costs[0, nodes[edges[:, 0]]].sum() + names.costs[1, nodes[edges[:, 1]]].sum()
         )
@@ -71,7 +71,7 @@ def draw(
         order = permutation(source, count)
         totals = costs[order].cumsum()
         places = np.array(slots(depths[by_depth].tolist(), totals))
-        lines = nodes[np.insert(others[order], places, edges[by_depth], axis=0)]
+        lines = nodes[np.insert(spare_edges[order], places, edges[by_depth], axis=0)]
         text, offsets = spell((names.starts, lines[:, 0]), (names.ends, lines[:, 1]))
         marks = 2 * (places + np.arange(len(places)))
         evidence = np.stack([offsets[marks], offsets[marks + 2] - 1], axis=1)  # no line feed

@@ -79,9 +79,9 @@ def _needles(
     for number, (key, value) in enumerate(_pairs(drawn, params)):
         is_evidence = key in drawn.keys[: params.queries]
         texts = _sentences(params, sources, (name, index, number), key, value, taken)
-        for part, text in enumerate(texts):
+        for half, text in enumerate(texts):
             # A fixed distance between the halves would show which belong together.
-            place = _depth(params, sources.seed, name, twins, f"needle {number}{' half' * part}")
+            place = _depth(params, sources.seed, name, twins, f"needle {number}{' half' * half}")
             needles.append(Needle(text, place, is_evidence))
     return needles
 
@@ -109,11 +109,11 @@ def _sentences(
     return [form.format(**values) for form in forms]
 
 
-def _depth(params: Niah, seed: int, name: str, index: int, part: str) -> float:
+def _depth(params: Niah, seed: int, name: str, index: int, aspect: str) -> float:
     """Return the relative depth of a needle, on the grid if the task has one."""
-    if params.depths and part == "needle 0":
+    if params.depths and aspect == "needle 0":
         return min(index % params.depths / (params.depths - 1), BELOW_ONE)
-    return depth(seed, name, index, part)
+    return depth(seed, name, index, aspect)
 
 
 def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Keys:
@@ -129,13 +129,13 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
         return _Keys(all_keys, tuple(groups), all_keys)
     described = params.wording == "associated"
-    things = iter(source.sample([*associations().items()], params.keys) if described else ())
+    descriptions = iter(source.sample([*associations().items()], params.keys) if described else ())
     draw_key = partial(draw_part, source, params.key_type, sources)
     draw_value = partial(draw_part, source, value_type, sources, size)
     keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
     for _ in range(number):
         if described:
-            description, members = next(things)
+            description, members = next(descriptions)
             keys.append(source.choice(members))
             names.append(f"the {description}")
         else:
@@ -160,10 +160,10 @@ def _draw_grid(
     rows = next(rows for rows in range(math.isqrt(size), 0, -1) if size % rows == 0)
     firsts, seconds = dict[str, None](), dict[str, None]()
     while len(firsts) < rows or len(seconds) < size // rows:
-        part = draw_part(source, kind, sources, length)
-        cut = {"words": part.find("-"), "numbers": len(part) // 2, "uuids": len("8888-8888-4888")}
-        firsts.setdefault(part[: cut[kind]])
-        seconds.setdefault(part[cut[kind] :])
+        text = draw_part(source, kind, sources, length)
+        cut = {"words": text.find("-"), "numbers": len(text) // 2, "uuids": len("8888-8888-4888")}
+        firsts.setdefault(text[: cut[kind]])
+        seconds.setdefault(text[cut[kind] :])
     grid = [a + b for a in [*firsts][:rows] for b in [*seconds][: size // rows]]
     if not taken.isdisjoint(grid):
         return _draw_grid(source, kind, length, size, sources, taken)
@@ -173,8 +173,8 @@ def _draw_grid(
 
 def _pairs(drawn: _Keys, params: Niah) -> Iterator[tuple[str, str]]:
     """Yield keys and values of the needles, without the queried key if it must be missing."""
-    part = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
-    for key, values in zip(drawn.keys[part], drawn.values[part], strict=True):
+    chosen = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
+    for key, values in zip(drawn.keys[chosen], drawn.values[chosen], strict=True):
         for value in values:
             yield key, value
 

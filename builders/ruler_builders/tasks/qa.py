@@ -60,14 +60,14 @@ def draw(
             first = 0
         base = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
         picks = choose(documents.costs[spare], room - base, labels.costs[len(fixed) :], first)
-        others = np.concatenate([fixed[len(needles) :], spare[picks]])
-        others = in_order(seed, name, index, others)
-        places = slots(sorted(depths), documents.costs[others].cumsum())
-        order = np.insert(others, places, needles)
+        distractors = np.concatenate([fixed[len(needles) :], spare[picks]])
+        distractors = in_order(seed, name, index, distractors)
+        places = slots(sorted(depths), documents.costs[distractors].cumsum())
+        order = np.insert(distractors, places, needles)
         text, evidence = _spell(documents, order, labels, np.flatnonzero(np.isin(order, needles)))
         cost = int((documents.costs[order] + labels.costs[: len(order)]).sum())
         note = documents_repeat(params) if rounds else ""
-        return Haystack([text], evidence, cost, len(others), note)
+        return Haystack([text], evidence, cost, len(distractors), note)
 
     return RowTemplate(
         prompts.qa(params, question.text), question.answers, fill, tuple(sorted(depths))
@@ -121,9 +121,9 @@ def distractors(
     return np.concatenate([order[ranks == 0], order[ranks == 1]])
 
 
-def in_order(seed: int, name: str, index: int, others: NDArray[np.intp]) -> NDArray[np.intp]:
+def in_order(seed: int, name: str, index: int, documents: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the distractors of a row, given by preference, in the order of the prompt."""
-    return others[permutation(rng(seed, name, index, "order"), len(others))]
+    return documents[permutation(rng(seed, name, index, "order"), len(documents))]
 
 
 def documents_repeat(params: Qa) -> str:

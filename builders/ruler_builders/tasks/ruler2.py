@@ -110,12 +110,12 @@ def _weave(
     """Return a text with needles inserted at its edges (bytes), and the spans of the evidence."""
     pieces, spans, before, size = list[bytes | memoryview](), list[tuple[int, int]](), 0, 0
     for needle, edge in zip(needles, edges.tolist(), strict=True):
-        one = needle.text.encode()
+        line = needle.text.encode()
         start = size + edge - before
-        pieces += [text[before:edge], one]
-        before, size = edge, start + len(one)
+        pieces += [text[before:edge], line]
+        before, size = edge, start + len(line)
         if needle.is_evidence:  # without the separator, and the space that some documents end in
-            spans.append((start, start + len(one.rstrip())))
+            spans.append((start, start + len(line.rstrip())))
     return [*pieces, text[before:]], np.array(spans, dtype=np.int64)
 
 
@@ -124,11 +124,11 @@ def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _
     source = rng(sources.seed, name, index, "needles")
     key = distinct(source, sources.compounds, 1)
     values = distinct(source, 9 * _VALUE, params.copies)
-    word, outputs = sources.compound(int(key[0])), tuple(str(_VALUE + one) for one in values)
+    word, outputs = sources.compound(int(key[0])), tuple(str(_VALUE + value) for value in values)
     texts = [f"{prompts.KEY.format(word)}{value}{prompts.PERIOD}" for value in outputs]
 
     def surrounding(room: int) -> tuple[Segments, Numbers]:
-        streams = (_stream(sources, part, BEGINNINGS)[1] for part in ("key", "value"))
+        streams = (_stream(sources, role, BEGINNINGS)[1] for role in ("key", "value"))
         least = sum(int(stream.costs.min()) for stream in streams)
         return _window(sources, "value", index, room // least + 2 * SPARE, values)
 
@@ -142,18 +142,18 @@ def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     seed, queries, haystack = sources.seed, sources.choices.queries, sources.choices.haystack
     order = question_order(seed, name, len(queries))
     items = [
-        queries[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
+        queries[order[(index * params.copies + copy) % len(order)]] for copy in range(params.copies)
     ]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, 1 + EXAMPLES)
-    number, *others = (str(_LABEL + one) for one in labels)
+    number, *labels_left = (str(_LABEL + fresh) for fresh in labels)
     has_examples = params.kind == "mk_niah" and params.level != "easy"
     picks = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * has_examples)
-    solutions = [haystack[one] for one in picks]
+    solutions = [haystack[pick] for pick in picks]
     examples = [
-        Example(label, one.text, one.letter)
-        for label, one in zip(others[: len(picks)], solutions, strict=True)
+        Example(label, item.text, item.letter)
+        for label, item in zip(labels_left[: len(picks)], solutions, strict=True)
     ]
-    texts = [_question(number, one) for one in items]
+    texts = [_question(number, item) for item in items]
     needles = _at_depths(seed, name, index, texts)
     copies = [
         needle.text.removeprefix(prompts.QUESTION.format(number)).strip() for needle in needles
@@ -164,14 +164,14 @@ def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     elif params.copies > 1 and params.level != "easy":
         at = rng(seed, name, index, "place").randrange(params.copies)
         place, outputs = prompts.PLACES[at], (outputs[at],)
-    others = [_question(one.number, one) for one in examples]
-    needles += _at_depths(seed, name, index, others, "example", evidence=0)
-    rest = permutation(rng(seed, name, index, "haystack"), len(haystack))
+    labels_left = [_question(example.number, example) for example in examples]
+    needles += _at_depths(seed, name, index, labels_left, "example", evidence=0)
+    drawn_order = permutation(rng(seed, name, index, "haystack"), len(haystack))
     return _Plan(
         prompts.ruler2(params, number, place, examples),
         outputs,
         sorted(needles, key=lambda needle: needle.depth),
-        partial(_enough, sources.choice_texts, rest[~np.isin(rest, picks)]),
+        partial(_enough, sources.choice_texts, drawn_order[~np.isin(drawn_order, picks)]),
         "question",
         labels,
         note=_repeated("mmlu", len(queries) // params.copies, index),
@@ -185,19 +185,19 @@ def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     order = question_order(seed, name, len(questions))
     question = questions[order[index % len(order)]]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, len(question.gold))
-    numbers = tuple(str(_LABEL + one) for one in labels)
-    gold = [documents[one] for one in question.gold]
+    numbers = tuple(str(_LABEL + number) for number in labels)
+    gold = [documents[place] for place in question.gold]
     texts = [
         f"{prompts.DOCUMENT.format(number)}{text}{prompts.EMPTY_LINE}"
         for number, text in zip(numbers, gold, strict=True)
     ]
-    others = distractors(seed, name, index, question, len(documents))
-    is_free = ~_holding(sources, question.answers)[others]
+    wrong = distractors(seed, name, index, question, len(documents))
+    is_free = ~_holding(sources, question.answers)[wrong]
     return _Plan(
         prompts.ruler2(params, gold[0] if params.level == "basic" else question.text),
         {"basic": numbers[:1], "easy": numbers}.get(params.level, question.answers),
         _at_depths(seed, name, index, texts, evidence=1 if params.level == "basic" else 2),
-        partial(_enough, sources.documents("hotpotqa"), others[is_free]),
+        partial(_enough, sources.documents("hotpotqa"), wrong[is_free]),
         "document",
         labels,
         int(is_free[: len(question.near)].sum()),
@@ -214,12 +214,12 @@ def _at_depths(
     name: str,
     index: int,
     texts: Sequence[str],
-    part: str = "needle",
+    role: str = "needle",
     evidence: int = 4,
 ) -> list[Needle]:
     """Return texts as needles, by depth; the first ones, so many, are evidence."""
     needles = [
-        Needle(text, depth(seed, name, index, f"{part} {number}"), number < evidence)
+        Needle(text, depth(seed, name, index, f"{role} {number}"), number < evidence)
         for number, text in enumerate(texts)
     ]
     return sorted(needles, key=lambda needle: needle.depth)
@@ -241,7 +241,10 @@ def _enough(texts: Segments, order: Numbers, room: int) -> tuple[Segments, Numbe
 def _copyable(sources: TokenizedSources) -> list[Question]:
     """Return the questions whose gold documents are short enough to be copied."""
     corpus = sources.corpus("hotpotqa")
-    sizes = (sum(len(corpus.documents[one]) for one in each.gold) for each in corpus.questions)
+    sizes = (
+        sum(len(corpus.documents[place]) for place in question.gold)
+        for question in corpus.questions
+    )
     pairs = zip(corpus.questions, sizes, strict=True)
     return [question for question, size in pairs if size <= LONGEST]
 
@@ -258,16 +261,16 @@ def _holding(sources: TokenizedSources, answers: tuple[str, ...]) -> NDArray[np.
 
 
 def _window(
-    sources: TokenizedSources, part: str, index: int, size: int, taken: Numbers
+    sources: TokenizedSources, role: str, index: int, size: int, taken: Numbers
 ) -> tuple[Segments, Numbers]:
     """Return a stream, and the places of the texts that row `index` may take, in order."""
     places = index * STRIDE % BEGINNINGS + np.arange(size + len(taken))
-    numbers, texts = _stream(sources, part, 1 << int(places[-1]).bit_length())
+    numbers, texts = _stream(sources, role, 1 << int(places[-1]).bit_length())
     return texts, places[~np.isin(numbers[places], taken)][:size]
 
 
 @lru_cache(maxsize=16)
-def _stream(sources: TokenizedSources, part: str, size: int) -> tuple[Numbers, Segments]:
+def _stream(sources: TokenizedSources, role: str, size: int) -> tuple[Numbers, Segments]:
     """Return different labels or values, the same for all rows: numbers, and texts with tokens.
 
     Fewer are a prefix of more.
@@ -277,11 +280,13 @@ def _stream(sources: TokenizedSources, part: str, size: int) -> tuple[Numbers, S
         "value": (9 * _VALUE, f"{{}}{prompts.PERIOD}", ":", "One"),
         "question": (9 * _LABEL, prompts.QUESTION, "\n\n", " The"),
         "document": (9 * _LABEL, prompts.DOCUMENT, "\n\n", "The"),
-    }[part]
-    numbers = distinct(rng(sources.seed, "ruler2", 0, part), bound, size)
-    least = 0 if part == "key" else _VALUE if part == "value" else _LABEL
-    spelled = [sources.compound(one) if part == "key" else least + one for one in numbers.tolist()]
-    texts = [form.format(one) for one in spelled]
+    }[role]
+    numbers = distinct(rng(sources.seed, "ruler2", 0, role), bound, size)
+    least = 0 if role == "key" else _VALUE if role == "value" else _LABEL
+    spelled = [
+        sources.compound(number) if role == "key" else least + number for number in numbers.tolist()
+    ]
+    texts = [form.format(spelling) for spelling in spelled]
     # A space belongs to the token on its right, so a label leaves it to its text.
-    counted = [f" {text}" if part == "value" else text.rstrip(" ") for text in texts]
+    counted = [f" {text}" if role == "value" else text.rstrip(" ") for text in texts]
     return numbers, Segments.of(texts, count_segments(sources.tokenizer, counted, before, after))

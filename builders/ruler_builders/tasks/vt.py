@@ -71,8 +71,8 @@ def draw(
 
 def _depths(params: Vt, seed: int, name: str, index: int, number: int) -> list[float]:
     """Return depths, rising unless scrambled: a variable is assigned before it is used."""
-    parts = range(params.hops + 1)
-    depths = [depth(seed, name, index, f"chain {number} line {part}") for part in parts]
+    hops = range(params.hops + 1)
+    depths = [depth(seed, name, index, f"chain {number} line {hop}") for hop in hops]
     return sorted(depths) if params.order == "rising" else depths
 
 

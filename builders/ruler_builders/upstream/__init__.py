@@ -54,5 +54,5 @@ def replay(
     try:
         yield from script.replay(State(arguments, count), sources)
     except (ValueError, IndexError) as error:
-        what = f"{arguments.edition.name} ends with an error before its first row"
-        raise RulerError(arguments.config, what, error) from error
+        problem = f"{arguments.edition.name} ends with an error before its first row"
+        raise RulerError(arguments.config, problem, error) from error

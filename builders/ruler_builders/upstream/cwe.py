@@ -42,8 +42,8 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
                 "8,564,991 bytes) into the sources folder",
             )
         sample = state.random.sample(population, size)
-        common, others = sample[: params.common], sample[params.common :]
-        items = state.shuffled(common * common_repeats + others * other_repeats)
+        common, uncommon = sample[: params.common], sample[params.common :]
+        items = state.shuffled(common * common_repeats + uncommon * other_repeats)
         return _numbered(items), common
 
     def draw(size: int, _index: int = 0) -> Draft:
@@ -59,7 +59,7 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
         lambda outputs: " " + _numbered(outputs),
         cap=len(words),
         probe=FIRST_PROBE,
-        estimate=lambda each: int(arguments.limit // each) * 2,
+        estimate=lambda tokens: int(arguments.limit // tokens) * 2,
     )
     yield from state.rows(draw, size, STEP, PREFIX)
 

@@ -45,8 +45,8 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
 def singular(template: str) -> str:
     """Return the template for one value; as upstream does, also within a chat template."""
     pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
-    for many, one in pairs:
-        template = template.replace(many, one)
+    for many, word in pairs:
+        template = template.replace(many, word)
     return template
 
 
@@ -76,9 +76,9 @@ class _Rows:
         else:
             context = self._among_lines(needles, size)
         places = state.random.sample(range(params.keys), params.queries)
-        *others, query = [keys[place] for place in places]
-        if others:
-            query = f"{', '.join(others)}, and {query}"
+        *queries, query = [keys[place] for place in places]
+        if queries:
+            query = f"{', '.join(queries)}, and {query}"
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
         outputs = [value for place in places for value in values[place]]
         evidence = [self._needle(keys[place], value) for place in places for value in values[place]]
@@ -114,8 +114,8 @@ class _Rows:
         sentences = essays.first(size, repeat=self._state.arguments.edition.bisects)
         depths = self._state.random.sample(DEPTHS, len(needles))
         places = sorted(int(len(sentences) * (depth / 100)) for depth in depths)
-        parts, last = [], 0
+        pieces, last = [], 0
         for place, needle in zip(places, needles, strict=True):
-            parts += [" ".join(sentences[last:place]), needle]
+            pieces += [" ".join(sentences[last:place]), needle]
             last = place
-        return " ".join([*parts, " ".join(sentences[last:])])
+        return " ".join([*pieces, " ".join(sentences[last:])])

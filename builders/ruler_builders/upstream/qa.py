@@ -31,9 +31,9 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
             return (documents * -(-size // len(documents)))[:size] if bisects else documents
         count, near = size - len(question.own), question.near
         if count > len(near):
-            known = {*question.own, *near}
-            others = [number for number in range(len(documents)) if number not in known]
-            numbers = near + sample(others, count - len(near))
+            excluded = {*question.own, *near}
+            distractors = [number for number in range(len(documents)) if number not in excluded]
+            numbers = near + sample(distractors, count - len(near))
         else:
             numbers = sample(near, count)
         return [documents[number] for number in question.own + numbers]

@@ -98,14 +98,14 @@ class EssaySentences:
 
     def first(self, words: int, *, repeat: bool) -> list[str]:
         """Return the sentences of the first words; `repeat` begins again at the end."""
-        times, rest = divmod(words if repeat else min(words, len(self)), len(self))
-        end = times * (len(self._text) + 1) + (self._word_ends[rest] if rest else -1)
-        sentences, starts = self._sentences(times + bool(rest))
+        times, remainder = divmod(words if repeat else min(words, len(self)), len(self))
+        end = times * (len(self._text) + 1) + (self._word_ends[remainder] if remainder else -1)
+        sentences, starts = self._sentences(times + bool(remainder))
         count = bisect_left(starts, end)
-        parts = list(sentences[:count])
-        if parts:
-            parts[-1] = parts[-1][: end - starts[count - 1]]
-        return parts
+        complete = list(sentences[:count])
+        if complete:
+            complete[-1] = complete[-1][: end - starts[count - 1]]
+        return complete
 
     @cache  # noqa: B019 - sources live as long as their build
     def _sentences(self, times: int) -> tuple[Sequence[str], list[int]]:
@@ -143,10 +143,10 @@ def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 -
         article_numbers = [numbers[p["context"]] for p in article["paragraphs"]]
         for paragraph in article["paragraphs"]:
             text = paragraph["context"]
-            own = [numbers[text]]
-            near = [number for number in article_numbers if number not in own]
+            place = [numbers[text]]
+            near = [number for number in article_numbers if number not in place]
             questions += [
-                Question(qa["question"], [a["text"] for a in qa["answers"]], own, near, [text])
+                Question(qa["question"], [a["text"] for a in qa["answers"]], place, near, [text])
                 for qa in paragraph["qas"]
                 if not qa["is_impossible"]
             ]
@@ -158,13 +158,17 @@ def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN40
     texts = [
         [f"{title}\n{''.join(sentences)}" for title, sentences in item["context"]] for item in data
     ]
-    documents = sorted({text for own in texts for text in own})
+    documents = sorted({text for texts_of_item in texts for text in texts_of_item})
     numbers = {text: number for number, text in enumerate(documents)}
     questions = []
-    for item, own in zip(data, texts, strict=True):
+    for item, paragraphs in zip(data, texts, strict=True):
         titles = {title for title, _ in item["supporting_facts"]}
-        gold = [text for text, part in zip(own, item["context"], strict=True) if part[0] in titles]
-        numbered = [numbers[text] for text in own]
+        gold = [
+            text
+            for text, document in zip(paragraphs, item["context"], strict=True)
+            if document[0] in titles
+        ]
+        numbered = [numbers[text] for text in paragraphs]
         questions.append(Question(item["question"], [item["answer"]], numbered, [], gold))
     return documents, questions
 
@@ -217,11 +221,11 @@ class UpstreamSources:
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
-        nouns, *others = map(read_lines, self._word_files)
+        nouns, *word_lists = map(read_lines, self._word_files)
         if self._version:
-            own = set(nouns) | DROPPED_NOUNS
-            nouns = sorted(own if self._version == "2.2.0" else own - DROPPED_NOUNS)
-        return nouns, *others
+            chosen = set(nouns) | DROPPED_NOUNS
+            nouns = sorted(chosen if self._version == "2.2.0" else chosen - DROPPED_NOUNS)
+        return nouns, *word_lists
 
     @cached_property
     def needle_words(self) -> NeedleWords:
@@ -247,8 +251,10 @@ class UpstreamSources:
     @property
     def _word_files(self) -> list[Path]:
         """Wonderwords' lists: as given, of `wonderwords` in the sources, or as installed."""
-        own = self._folder / "wonderwords" if self._folder else None
-        folder = self._assets or (own if own and own.is_dir() else wonderwords_assets())
+        packaged = self._folder / "wonderwords" if self._folder else None
+        folder = self._assets or (
+            packaged if packaged and packaged.is_dir() else wonderwords_assets()
+        )
         return [folder / f"{kind}list.txt" for kind in ("noun", "adjective", "verb")]
 
     @cache  # noqa: B019 - sources live as long as their build
@@ -258,8 +264,8 @@ class UpstreamSources:
         try:
             return (read_squad if name == "squad" else read_hotpotqa)(read_json(file))
         except (KeyError, TypeError, ValueError) as error:
-            what = f"not a file of {name} ({type(error).__name__}: {error})"
-            raise RulerError(file, what) from error
+            problem = f"not a file of {name} ({type(error).__name__}: {error})"
+            raise RulerError(file, problem) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
         """Return what the manifest says of the sources of a task."""
@@ -278,7 +284,7 @@ class UpstreamSources:
             files = self.used[name] = [file]
         if name == "essays":
             model = punkt_folder(self._folder, allow_download=True)
-            self.used["nltk_data/tokenizers/punkt_tab/english"] = [model / part for part in PUNKT]
+            self.used["nltk_data/tokenizers/punkt_tab/english"] = [model / asset for asset in PUNKT]
         return upstream_info(name, sha256_of(files))
 
     def _file(self, name: str) -> Path:

@@ -176,8 +176,8 @@ class State:
                 if not past and size > cap:
                     return cap
             return size
-        each = self.count(draw(probe or step).prompt) / (probe or step)
-        largest = estimate(each) if estimate else int((limit / each) * 3)
+        tokens = self.count(draw(probe or step).prompt) / (probe or step)
+        largest = estimate(tokens) if estimate else int((limit / tokens) * 3)
         low, high, best = step, max(largest, 2 * step), step
         while low <= high:
             middle = (low + high) // 2

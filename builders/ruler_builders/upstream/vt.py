@@ -116,10 +116,12 @@ class _Rows:
             names.append(state.letters(ascii_uppercase, letters))
         chains = []
         for start in range(0, len(names), hops + 1):
-            own = names[start : start + hops + 1]
+            chain_names = names[start : start + hops + 1]
             fixed = letters == 3 and self._since_2025_06
-            chain = [f"VAR {own[0]} = {EXAMPLE_VALUE if fixed else self._value()}"]
-            chain += [f"VAR {own[hop + 1]} = VAR {own[hop]} " for hop in range(hops)]
+            chain = [f"VAR {chain_names[0]} = {EXAMPLE_VALUE if fixed else self._value()}"]
+            chain += [
+                f"VAR {chain_names[hop + 1]} = VAR {chain_names[hop]} " for hop in range(hops)
+            ]
             chains.append(chain)
         return names[: hops + 1], chains
 
