@@ -152,8 +152,8 @@ class Summary(Printable):
             longest = self.lengths[-1]
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
-                f"{effective.threshold:.1f}); cannot be excluded: "
-                f"{effective.format_possible(longest)}"
+                f"{effective.threshold:.1f}); possible with these "
+                f"rows: {effective.format_possible(longest)}"
             )
         caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""
         head = ("task", *map(format_length, self.lengths))

@@ -30,6 +30,7 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.reasoning import opens
 from ruler_data.tasks import OWN_FILE, TASKS, Task, config_place, task_place
 from ruler_data.tokenizers.chat_template import TODAY
+from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -109,10 +110,11 @@ def build_folder(
             f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
             f"corpus stands in, which is not comparable with RULER; give {sources_option()}"
         )
-    if TODAY in context.tokenizer.render("x", ""):
+    name = context.tokenizer_info.name
+    if name not in REGISTRY and TODAY in context.tokenizer.render("x", ""):
         warn(
-            f"the chat template of {context.tokenizer_info.name} tells the date: rows are counted "
-            f"with {TODAY}, and a server that tells another may read other lengths"
+            f"the chat template of {name} tells the date: rows and runs say {TODAY}; a server that "
+            "renders prompts itself (--option api=chat) may say another"
         )
     thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
     if thinks and not plan.reserve and plan.template == "base":
