@@ -225,8 +225,7 @@ def test_a_later_start_does_not_change_the_time_of_a_published_record(
     with (run / STARTS).open("a") as file:
         file.write(json.dumps({"at": "1999-01-01T00:00:00+00:00"}) + "\n")
     record, forged = (
-        json.loads(compose(place, "org/preds").files["every_eval_ever.json"])
-        for place in (scored, run)
+        json.loads(compose(place, "org/preds")["every_eval_ever.json"]) for place in (scored, run)
     )
     assert record["evaluation_timestamp"] == forged["evaluation_timestamp"]
 

@@ -1,4 +1,4 @@
-"""`ruler-eval publish` against a small Hub on loopback: predictions, card, entries of a model."""
+"""`ruler-eval publish` against a small Hub on loopback: predictions, scores and card."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import yaml
 import ruler_report
 from ruler_data import Row
 from tests.commands import call_in, succeeded
-from tests.hub import Hub, Repo
+from tests.hub import Hub
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
 from tests.running.processes import evaluate
@@ -121,28 +121,6 @@ def test_passing_faults_of_the_hub_cost_nothing(
     assert publish(run, "--repo", repo).returncode == 0
     assert not any(fault.times for fault in hub.faults)
     assert len(hub.repos[repo].log()) == 2, "the Hub's own first commit, and one"
-
-
-def _push(env: dict[str, str], repo: str, model: str, text: str) -> list[str]:
-    """Publish a bundle in this process."""
-    from ruler_report.publication import Bundle, push
-
-    os.environ.update(env)
-    bundle = Bundle({"results.json": b"{}"}, text, ".eval_results/ruler.yaml")
-    return list(push(bundle, repo, model))
-
-
-def test_entries_join_what_a_model_s_repo_holds(publisher: Publisher, hub: Hub, repo: str) -> None:
-    model = f"{repo}-model"
-    hub.repos[model] = Repo()
-    hub.repos[model].commit({})
-    hub.foreign_commit(model, "config.json", b"{}")
-    text = "- value: 1\n"
-    for _ in range(2):
-        publisher.pool.submit(_push, publisher.env(), repo, model, text).result(120)
-    held = contents(hub, model, "main")
-    assert held == {"config.json": b"{}", ".eval_results/ruler.yaml": text.encode()}
-    assert len(hub.repos[model].log()) == 3
 
 
 def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bounds(

@@ -344,9 +344,6 @@ def leaderboard(
 def publish(
     run: Annotated[Path | str, typer.Argument(help="Folder of a run.")],
     repo: Annotated[str, typer.Option(help="Dataset repo for predictions, e.g. org/preds.")],
-    model_repo: Annotated[
-        str, typer.Option(help="Model repo whose page will show the scores.")
-    ] = "",
     *,
     private: Annotated[bool, typer.Option(help="Make a new dataset repo private.")] = False,
     dry_run: Annotated[
@@ -354,20 +351,18 @@ def publish(
     ] = False,
     data: Data = None,
 ) -> Publication:
-    """Publish predictions as a dataset, and scores on the model's page.
+    """Publish predictions and scores as a dataset.
 
-        ruler-eval publish runs/x --repo org/predictions --model-repo org/model --dry-run
+        ruler-eval publish runs/x --repo org/predictions --dry-run
 
     Raises:
         RulerError: the run is not what its answers say, `score` refuses it, or the Hub does.
     """
     from ruler_report import publication
 
-    bundle = publication.compose(Path(run), repo, model_repo, data)
+    files = publication.compose(Path(run), repo, data)
     lines = (
-        publication.plan(bundle, repo, model_repo)
-        if dry_run
-        else publication.push(bundle, repo, model_repo, private=private)
+        publication.plan(files, repo) if dry_run else publication.push(files, repo, private=private)
     )
     return publication.Publication(tuple(lines))
 

@@ -10,20 +10,19 @@ published run. Means over tasks are in it only if they are scores of RULER.
 import io
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.download import open_release
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
-from ruler_data.names import check_repo, parse_config, quote
+from ruler_data.names import check_repo, quote
 from ruler_data.templates import template
 from ruler_data.version import __version__
 from ruler_eval.answers import Answer, Key
@@ -70,11 +69,6 @@ def record_of(results: Scores, summary: Summary, at: str | None, source: str) ->
 #: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
 
-#: The file of a dataset that registers its leaderboards.
-EVAL = "eval.yaml"
-
-#: Digits of a published value; upstream prints two.
-DIGITS = 2
 
 #: Tables of the report that the card shows; those of published scores have their group's name.
 CARD_TABLES = {"headline", "effective", "tasks", "failures"}
@@ -83,22 +77,13 @@ CARD_TABLES = {"headline", "effective", "tasks", "failures"}
 CARD_TABLES |= {"published-aligned-3", "published-base-12"}
 
 
-class Bundle(NamedTuple):
-    """The files of the dataset by path, and the file for the model's repo; empty for none."""
-
-    files: dict[str, bytes]
-    entries: str
-    entries_file: str
-
-
-def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None) -> Bundle:
-    """Return everything to publish; nothing is written yet.
+def compose(run: Path, repo: str, data: str | None = None) -> dict[str, bytes]:
+    """Return the files to publish by path; nothing is written yet.
 
     Raises:
         RulerError: the scores are only claimed, of no model, or what `score` refuses.
     """
-    for name in filter(None, (repo, model_repo)):
-        check_repo(name)
+    check_repo(repo)
     answers, results = RunFolder(run).answers(), load_scores(run, data)
     validity, is_scored = results.validity, (run / FILENAME).is_file()
     is_allowed = is_scored and validity is not None and validity.partial
@@ -128,10 +113,7 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     first = next(RunFolder(run).starts(), {})  # results.json has its digest
     record = record_of(results, summary, first.get("at"), source)
     files[RECORD] = record.encode()
-    if not model_repo:
-        return Bundle(files, "", "")
-    text = to_yaml(entries(results, summary, *_leaderboards(results), source))
-    return Bundle(files, text, file_name(results))
+    return files
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,47 +131,17 @@ class Publication(Printable):
         return {"lines": list(self.lines)}
 
 
-def plan(bundle: Bundle, repo: str, model_repo: str = "") -> Iterator[str]:
+def plan(files: Mapping[str, bytes], repo: str) -> Iterator[str]:
     """Yield a line for each file that would be written; nothing is."""
-    yield from (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
-    yield from (f"{model_repo}: {line}" for line in bundle.entries.splitlines())
+    yield from (f"{repo}: {path}, {len(data):,} bytes" for path, data in files.items())
 
 
-def push(
-    bundle: Bundle, repo: str, model_repo: str = "", *, private: bool = False
-) -> Iterator[str]:
-    """Publish, and yield a line for each commit; publishing again changes nothing."""
+def push(files: Mapping[str, bytes], repo: str, *, private: bool = False) -> Iterator[str]:
+    """Publish, and yield a line for the commit; publishing again changes nothing."""
     ensure_repo(repo, private=private)
-    files = [PushFile.of_bytes(path, data) for path, data in bundle.files.items()]
-    commit, sent = put_files(repo, files, "Predictions and scores on RULER")
-    yield f"{repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
-    if bundle.entries:
-        entry = PushFile.of_bytes(bundle.entries_file, bundle.entries.encode())
-        commit, sent = put_files(model_repo, [entry], "Scores on RULER", kind="model")
-        state = "sent" if sent else "unchanged"
-        yield f"{model_repo}: {bundle.entries_file} {state}, commit {commit}"
-
-
-def _leaderboards(results: Scores) -> tuple[list[str], set[str]]:
-    """Return the configs of the dataset, and the ids of its leaderboards.
-
-    Raises:
-        RulerError: the dataset does not hold exactly the scored rows.
-    """
-    data = results.run.data
-    if data.repo is None or data.revision is None:
-        return list(results.configs), set()
-    release = open_release(data.repo, data.revision)
-    configs = release.manifest.configs
-    for name, config in results.configs.items():
-        info = configs.get(name)
-        if info is None or (info.digest, info.rows) != (config.digest, config.rows):
-            msg = f"{data.repo} at {data.revision}: {name} does not have exactly the scored rows"
-            raise RulerError(msg)
-    if EVAL not in release.manifest.files:  # the Hub refused it
-        return list(configs), set()
-    evaluation = yaml.safe_load((release.fetch((), [EVAL]) / EVAL).read_text(encoding="utf-8"))
-    return list(configs), {task["id"] for task in evaluation["tasks"]}
+    pushed = [PushFile.of_bytes(path, data) for path, data in files.items()]
+    commit, sent = put_files(repo, pushed, "Predictions and scores on RULER")
+    yield f"{repo}: {len(sent)} of {len(pushed)} files sent, commit {commit}"
 
 
 SCHEMA = pa.schema(
@@ -237,69 +189,6 @@ def prediction_files(results: Scores, answers: Mapping[Key, Answer]) -> Iterator
         yield f"predictions/{name}.parquet", buffer.getvalue()
 
 
-def entries(
-    results: Scores,
-    summary: Summary,
-    configs: Collection[str],
-    boards: Collection[str],
-    source: str,
-) -> list[dict[str, object]]:
-    """Return the entries of a run, one for each leaderboard that the dataset has.
-
-    Args:
-        results: of the run.
-        summary: of the results.
-        configs: all of the dataset.
-        boards: ids of the leaderboards in the dataset's `eval.yaml`.
-        source: URL of the predictions.
-
-    Raises:
-        RulerError: the results are no RULER score, or the dataset has no leaderboard for them.
-    """
-    run, data = results.run, results.run.data
-    kind = f"{run.protocol}_{data.edition}"  # what scores must share to be compared
-    values = {f"ruler_{length}_{kind}": figure for length, figure in summary.overall.items()}
-    if {parse_config(name)[1] for name in configs} == {*summary.overall} and summary.averages:
-        values = {f"ruler_{kind}": summary.averages["avg"], **values}
-    values = {board: figure for board, figure in values.items() if board in boards}
-    obstacles = (
-        data.repo is None and "its rows are of a folder, and a leaderboard needs a Hub repo",
-        why_no_score(results, summary),
-        not values and f"{EVAL} of {data.repo} has no leaderboard for {kind}",
-    )
-    for why in filter(None, obstacles):
-        msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
-        raise RulerError(msg)
-    version = run.engine_info.get("version")
-    engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
-    how = (
-        f"protocol {run.protocol}; edition {data.edition}; {engine}; lengths counted in "
-        f"{data.tokenizer}"
-    )
-    return [
-        {
-            "dataset": {"id": data.repo, "task_id": board, "revision": data.revision},
-            "value": round(figure.point.value, DIGITS),
-            "source": {"url": source, "name": "Predictions and scores"},
-            "notes": f"{how}; {figure.scored:,} rows, 95 % interval "
-            f"{figure.point.low:.2f} to {figure.point.high:.2f}",
-        }
-        for board, figure in values.items()
-    ]
-
-
-def to_yaml(value: object) -> str:
-    """Return entries, or the metadata of a card, as YAML."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
-
-
-def file_name(results: Scores) -> str:
-    """Return the path of a run's entries in its model's repo: one for each dataset and kind."""
-    data = results.run.data
-    repo = str(data.repo).rpartition("/")[2]
-    return f".eval_results/{repo}_{results.run.protocol}_{data.edition}.yaml"
-
-
 def results_card(results: Scores, repo: str) -> str:
     """Return the card of a run's predictions; `repo` is the dataset that holds them."""
     report = build([results], medium=None)
@@ -314,7 +203,7 @@ def results_card(results: Scores, repo: str) -> str:
         ],
     }
     return template("results.md.j2").render(
-        front_matter=to_yaml(metadata),
+        front_matter=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=False, width=100),
         model=markdown_text(results.run.model),
         repo=repo,
         validity=markdown_text(results.validity_line),

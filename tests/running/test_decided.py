@@ -97,7 +97,7 @@ def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -
     assert line in load_scores(out).notes  # nothing is scored yet
     assert line in ruler_report.results(out, partial=True).results.notes
     assert load_scores(out).notes.count(line) == 1
-    page, files = ruler_report.report([out], tmp_path / "page"), compose(out, "org/p").files
+    page, files = ruler_report.report([out], tmp_path / "page"), compose(out, "org/p")
     (verdict,) = (said for said in page.verdict if "effective length" in said.lower())
     assert verdict.endswith(f": {line}.")
     for published in (files["README.md"], files["every_eval_ever.json"]):

@@ -190,7 +190,7 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     assert spread["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
     assert results["run"]["sampling"]["samples"] == 4
     published = compose(tmp_path, "org/predictions")
-    rows = pq.read_table(BytesIO(published.files["predictions/vt_2048.parquet"])).to_pylist()
+    rows = pq.read_table(BytesIO(published["predictions/vt_2048.parquet"])).to_pylist()
     assert [(row["sample"], row["index"]) for row in rows] == [*product(range(4), range(6))]
     given = [bool(row["prediction"]) for row in rows]
     assert given == [True] * 12 + [True, False] * 3 + [False] * 6
