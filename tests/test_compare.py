@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from ruler_data import RulerError
-from ruler_eval.scores import Scores, read_results, write_results
+from ruler_eval.results_file import read_results, write_results
+from ruler_eval.scores import Scores
 from ruler_report.lineup import compare
 from ruler_report.runs import caveats
 from tests.conftest import Builds

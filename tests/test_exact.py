@@ -20,8 +20,9 @@ from ruler_data.tasks import Niah, Task
 from ruler_eval.exact import exact_scores
 from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
-from ruler_eval.scores import BINS, ConfigScores, read_results, write_results
-from ruler_eval.scoring import evidence_of
+from ruler_eval.results_file import read_results, write_results
+from ruler_eval.row_scores import evidence_of
+from ruler_eval.scores import BINS, ConfigScores
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers

@@ -18,7 +18,8 @@ from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
-from ruler_eval.scores import Example, Scores, read_results, write_results
+from ruler_eval.results_file import read_results, write_results
+from ruler_eval.scores import Example, Scores
 from ruler_report.contents import build
 from ruler_report.runs import labels_of
 from ruler_report.summary import summarize

@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.manifest import Manifest
-from ruler_eval.scores import read_results
+from ruler_eval.results_file import read_results
 from tests.builds import snapshot
 from tests.commands import Done, succeeded
 from tests.conftest import Cli

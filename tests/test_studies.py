@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_eval.scores import Scores, params_of, read_results
+from ruler_eval.results_file import read_results
+from ruler_eval.scores import Scores, params_of
 from ruler_report.contents import build
 from tests.commands import succeeded
 from tests.conftest import Cli

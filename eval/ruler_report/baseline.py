@@ -14,7 +14,8 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted
-from ruler_eval.scores import Run, read_results, refused
+from ruler_eval.results_file import Run, read_results
+from ruler_eval.scores import refused
 from ruler_report.comparison import Comparison
 from ruler_report.frame import Name
 from ruler_report.lineup import Lineup, check_scored, lineup

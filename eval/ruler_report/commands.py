@@ -16,7 +16,8 @@ import typer
 from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
-    from ruler_eval.scores import Run, ScoreName, Scores
+    from ruler_eval.results_file import Run
+    from ruler_eval.scores import ScoreName, Scores
     from ruler_report.baseline import Gate
     from ruler_report.board import Board
     from ruler_report.comparison import Comparison
@@ -374,6 +375,6 @@ def read_results(run: Run) -> Scores:
         UsageError: the file does not exist.
         RulerError: its content is damaged, or of another format.
     """
-    from ruler_eval import scores
+    from ruler_eval import results_file
 
-    return scores.read_results(run)
+    return results_file.read_results(run)

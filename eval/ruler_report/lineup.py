@@ -19,7 +19,8 @@ import numpy as np
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
 from ruler_eval import run_dir
-from ruler_eval.scores import Run, ScoreName, Scores, read_results, refused
+from ruler_eval.results_file import Run, read_results
+from ruler_eval.scores import ScoreName, Scores, refused
 from ruler_report.comparison import (
     CANNOT_TELL,
     FIRST,

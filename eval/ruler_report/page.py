@@ -11,8 +11,9 @@ from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.labels import MEANINGS
+from ruler_eval.results_file import A_DATASET, read_results, write_results
 from ruler_eval.run_dir import RUN_FILE
-from ruler_eval.scores import A_DATASET, FILENAME, Scores, read_results, write_results
+from ruler_eval.scores import FILENAME, Scores
 from ruler_report.contents import Report
 from ruler_report.drawing import COLOURS
 from ruler_report.runs import labels_of

@@ -26,8 +26,9 @@ from ruler_data.names import check_repo, quote
 from ruler_data.templates import template
 from ruler_data.version import __version__
 from ruler_eval.answers import Answer, Key
+from ruler_eval.results_file import to_json
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.scores import FILENAME, Scores, to_json
+from ruler_eval.scores import FILENAME, Scores
 from ruler_eval.scoring import load_scores
 from ruler_report.contents import build
 from ruler_report.summary import Summary, notes_of, summarize, why_no_score

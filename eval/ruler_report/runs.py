@@ -18,9 +18,10 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_eval.answers import Answer
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.results_file import Run
 from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 from ruler_eval.run_rows import rows_of_run
-from ruler_eval.scores import FILENAME, Run, Scores
+from ruler_eval.scores import FILENAME, Scores
 from ruler_eval.scoring import load_scores
 from ruler_report.typesetting import shortened, visible
 
