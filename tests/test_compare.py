@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ruler_data import RulerError
+from ruler_data import RulerError, load
+from ruler_eval import score
 from ruler_eval.results_file import read_results, write_results
 from ruler_eval.scores import Scores
+from ruler_report.baseline import gate
 from ruler_report.lineup import compare
 from ruler_report.runs import caveats
 from tests.conftest import Builds
@@ -215,3 +217,20 @@ def test_results_that_are_none_or_do_not_fit_together_are_refused(
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(RulerError, match=re.escape(said)):
         read_results(path)
+
+
+def test_compare_and_gate_say_that_answering_the_whole_context_raises_official_scores_alone(
+    builds: Builds,
+) -> None:
+    data = load(builds("vt,cwe,qa_1", rows=12))
+    texts: list[dict[str, str]] = [{}, {}]
+    for config, row in ((config, row) for config, rows in data.items() for row in rows):
+        texts[0][row.id] = patchy(0.6)(config, row) or "nothing"
+        texts[1][row.id] = row.context
+    few, whole = (score(text, data, model=model, protocol="completion")
+                  for text, model in zip(texts, ("few", "whole"), strict=True))  # fmt: skip
+    comparison, gated = compare(few, whole), gate(whole, few)
+    assert comparison.exact is not None
+    assert (comparison.overall.value or 0) > 10 > 0 > -10 > (comparison.exact.value or 0)
+    for said in (str(comparison), str(gated)):
+        assert "official and exact scores differ in sign: official +" in said

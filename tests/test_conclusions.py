@@ -1,13 +1,16 @@
 """Every conclusion of random sets of runs follows from one array, checked by code of its own.
 
-The runs are partial, claimed, refused, subsets, prefixes, of other seeds, essays and suites. What
-checks them resamples nothing: it reads scores row by row, and counts draws of the means.
+The runs are partial, claimed, decided, refused, subsets, prefixes, of other seeds, essays, suites,
+protocols and editions. What checks them resamples nothing: it reads scores row by row, and counts
+draws of the means.
 """
 
 import random
 import re
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
+from math import isnan, nan
+from statistics import fmean
 
 import pytest
 
@@ -24,28 +27,32 @@ from tests.results import config_result, questions_of, results_of
 
 SETS = 200
 TASKS = ("vt", "cwe", "niah_single_1")
+RULER2 = ("mk_niah_easy", "mv_niah_hard", "qa_medium")
 LENGTHS = (4096, 8192)
+DECIDED = "effective length at 85.6: 4,096 tokens, decided after 9 rows of each task"
 
 
-def random_run(rng: random.Random, name: str, pool: int) -> Scores:
+def random_run(rng: random.Random, name: str, pool: int, tasks: tuple[str, ...]) -> Scores:
     """Return a run of one of many kinds."""
     kind = rng.choice(
         ["whole"] * 3 + ["prefix", "subset", "holes", "fewer", "seed", "refused", "claimed",
-         "essays", "empty", "two samples"]
+         "essays", "empty", "two samples", "decided", "protocol", "edition"]
     )  # fmt: skip
+    missing = {"holes": 0.3, "empty": 0.9, "decided": 0.8}.get(kind, 0.0)
     chance = rng.choice((0.0, 0.3, 0.6, 0.61, 0.9, 1.0))
     rows = rng.randrange(1, pool + 1) if kind == "prefix" else pool
     chosen = sorted(rng.sample(range(pool), rng.randrange(1, pool + 1)))
     configs = {}
-    for task in TASKS:
+    for task in tasks:
         for length in LENGTHS:
             config = f"{task}_{length}"
-            if kind == "fewer" and rng.random() < 0.4 and config != "vt_4096":
+            if kind == "fewer" and rng.random() < 0.4 and config != f"{tasks[0]}_4096":
                 continue
             indexes = chosen if kind == "subset" else [*range(rows)]
             digests = questions_of(f"{task}{'/other' if kind == 'seed' else ''}_{length}", pool)
             scores: list[float | None] = [
-                None if kind in ("holes", "empty") and rng.random() < (0.3, 0.9)[kind == "empty"]
+                None if rng.random() < missing
+                else rng.random() if tasks == RULER2 and rng.random() < 0.5
                 else rng.choice((0.0, 0.5, 1.0)) if kind == "two samples"
                 else float(rng.random() < chance)
                 for _ in indexes
@@ -56,10 +63,11 @@ def random_run(rng: random.Random, name: str, pool: int) -> Scores:
     data = replace(
         run.run.data,
         essays="b" if kind == "essays" else rng.choice(("", "a")),
-        suite=rng.choice(("ruler", "mini", "ruler2")),
+        suite="ruler2" if tasks == RULER2 else rng.choice(("ruler", "mini")),
+        edition="upstream-2026-07" if kind == "edition" else "balanced",
         rows={name: config.rows for name, config in configs.items()},
     )
-    info = replace(run.run, data=data)
+    info = replace(run.run, data=data, protocol="chat" if kind == "protocol" else "completion")
     exact = {
         config: replace(one, exact=tuple(s if s is None else float(s == 1) for s in one.scores))
         for config, one in configs.items()
@@ -68,6 +76,7 @@ def random_run(rng: random.Random, name: str, pool: int) -> Scores:
     return replace(
         run, run=info, fingerprint=name, configs=exact, validity=bad,
         claimed="only results.json was read" if kind == "claimed" else "",
+        notes=(DECIDED,) if kind == "decided" else (),
     )  # fmt: skip
 
 
@@ -141,6 +150,7 @@ def check_gate(rng: random.Random, base: Scores, new: Scores) -> None:
         found = gate(new, base, margin=margin)
     except RulerError:
         return
+    assert base.run.protocol == new.run.protocol
     doubtful = any(run.validity for run in (base, new))
     if doubtful or (any(run.claimed for run in (base, new)) and found.passed):
         assert found.exit_status == 3
@@ -155,25 +165,81 @@ def check_gate(rng: random.Random, base: Scores, new: Scores) -> None:
         assert bounds(new, field, 1)[0] >= bounds(base, field, 0)[1] - margin
 
 
+def difference(field: Lineup, place: int, name: str) -> float:
+    """Return the difference of a score from the first run's, means of answered rows by cell."""
+    sums = []
+    for run in (0, place):
+        means = []
+        for task, length in product(field.frame.tasks, field.frame.lengths):
+            config = field.runs[run].configs[f"{task}_{length}"]
+            known = dict(zip(config.row_ids, getattr(config, name), strict=True))
+            questions = field.frame.lines[run][task, length].questions
+            scores = [known.get(f"{digest:016x}") for digest in questions]
+            means.append(fmean([score for score in scores if score is not None] or [nan]))
+        sums.append(fmean(means))
+    return 100 * (sums[1] - sums[0])
+
+
+def check_comparison(field: Lineup, place: int) -> None:
+    """Check the verdict of a run against the first, and that a difference of sign is said."""
+    found, labels = field.comparison(0, place), (field.labels[0], field.labels[place])
+    bound = [bounds(field.runs[run], field, run) for run in (0, place)]
+    if f": {labels[1]} is better" in found.conclusion:
+        assert bound[1][0] > bound[0][1]
+    if f": {labels[0]} is better" in found.conclusion:
+        assert bound[0][0] > bound[1][1]
+    official, exact = (difference(field, place, name) for name in ("scores", "exact"))
+    if found.exact is None or isnan(official) or isnan(exact):
+        assert not found.contradiction
+        return
+    is_clear = any((gap.low or 0) * (gap.high or 0) > 0 for gap in (found.overall, found.exact))
+    assert bool(found.contradiction) == (is_clear and official * exact < -1e-9)
+    assert not found.contradiction or found.contradiction in str(found)
+
+
+def is_refused(runs: list[Scores]) -> bool:
+    """Check that other protocols and editions are refused; whether the user cannot force it."""
+    kinds = [(run.run.protocol, run.run.data.edition) for run in runs]
+    if len({*kinds}) > 1:
+        with pytest.raises(RulerError, match="not comparable"):
+            lineup(runs)
+    if len({edition for _, edition in kinds}) == 1:
+        return False
+    with pytest.raises(RulerError, match="the editions differ"):
+        lineup(runs, force=True)
+    return True
+
+
 @pytest.mark.parametrize("batch", range(10))
 def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: int) -> None:
     for number in range(batch, SETS, 10):
         rng = random.Random(number)
         pool = rng.choice((1, 6, 9, 20, 40))
+        tasks = rng.choice((TASKS, TASKS, TASKS, RULER2))
         runs = [
-            random_run(rng, f"org/{number}-{place}", pool) for place in range(rng.randrange(2, 6))
+            random_run(rng, f"org/{number}-{place}", pool, tasks)
+            for place in range(rng.randrange(2, 6))
         ]
-        runs = [run for run in runs if run.scored] or [random_run(random.Random(1), "org/a", 9)]
+        first = random_run(random.Random(1), "org/a", 9, TASKS)
+        runs = [run for run in runs if run.scored] or [first]
+        if is_refused(runs):
+            edition = runs[0].run.data.edition
+            runs = [run for run in runs if run.run.data.edition == edition]
         field = lineup(runs, force=True)
         if len(runs) > 1:
             check_ranks(field)
             check_gate(rng, runs[0], runs[1])
+            for place in range(1, len(runs) if field.frame.tasks else 1):
+                check_comparison(field, place)
             if number % 4 == 0:
                 report = build(runs, medium=None, force=True)
                 check_sentences(field, report.verdict)
-                board = board_of(runs)
-                assert board.frame == field.line
-                assert len([entry for entry in board.entries if entry.rank]) == len(field.ranks)
+                for label, run in zip(field.labels, runs, strict=True):
+                    assert (f"{label}: {DECIDED}." in report.verdict) == (DECIDED in run.notes)
+                if len({run.run.protocol for run in runs}) == 1:
+                    board = board_of(runs)
+                    assert board.frame == field.line
+                    assert sum(bool(entry.rank) for entry in board.entries) == len(field.ranks)
         if field.frame.tasks:
             for place, run in enumerate(runs):
                 mean = field.means.estimate((None, None), place)
