@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders import prompts as prompts
 from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled_texts, query_of, task_of_prompt
 from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ruler_builders.rows.insert_needles import slots, spread
 from ruler_builders.rows.randomness import depth
+from ruler_builders.rows.row_template import slots, spread
 from ruler_data import Row, Span
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Task, Vt, task_of

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
 from ruler_builders.rows.haystacks import NeedleLines
-from ruler_builders.rows.insert_needles import insert_needles
-from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import distinct, permutation, rng, subset
-from ruler_builders.rows.row_template import Needle
-from ruler_builders.rows.segments import SLACK, SPARE, Segments, count_segments, spell
+from ruler_builders.rows.row_template import Needle, insert_needles
+from ruler_builders.rows.segments import SLACK, SPARE, Segments, choose, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, Row

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ruler_builders
 import ruler_data
-from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders import prompts as prompts
 from ruler_builders.sources import Library
 from ruler_builders.sources.mmlu import read_choices
 from ruler_data import Row

@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders import prompts as prompts
 from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled_texts, query_of
-from ruler_builders.prompts import PromptTemplate
-from ruler_builders.prompts_ruler2 import Example
+from ruler_builders.prompts import Example, PromptTemplate
 from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 

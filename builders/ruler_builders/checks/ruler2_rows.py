@@ -9,7 +9,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
-from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders import prompts as prompts
 from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 

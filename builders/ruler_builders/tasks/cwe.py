@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders import prompts
-from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import permutation, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
-from ruler_builders.rows.segments import SPARE, Segments, spell
+from ruler_builders.rows.segments import SPARE, Segments, choose, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.errors import UsageError
 from ruler_data.tasks import Cwe

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.rows.haystacks import BEGINNINGS, STRIDE
-from ruler_builders.rows.insert_needles import slots
 from ruler_builders.rows.randomness import (
     depth,
     distinct,
@@ -29,7 +28,7 @@ from ruler_builders.rows.randomness import (
     randints_below,
     rng,
 )
-from ruler_builders.rows.row_template import Haystack, RowTemplate
+from ruler_builders.rows.row_template import Haystack, RowTemplate, slots
 from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Graph

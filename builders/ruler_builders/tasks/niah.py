@@ -27,9 +27,8 @@ from ruler_builders.rows.haystacks import (
     needle_lines,
     passages,
 )
-from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
-from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
+from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate, insert_needles
 from ruler_builders.rows.segments import count_segments
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources.packaged import associations

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders import prompts
-from ruler_builders.rows.insert_needles import slots
-from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import depth, permutation, rng
-from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
-from ruler_builders.rows.segments import Segments, spell
+from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans, slots
+from ruler_builders.rows.segments import Segments, choose, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Corpus, Question
 from ruler_data.parquet import NO_SPANS

@@ -22,14 +22,11 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ruler_builders import prompts_ruler2 as prompts
-from ruler_builders.prompts import PromptTemplate
-from ruler_builders.prompts_ruler2 import Example
-from ruler_builders.rows.insert_needles import slots
-from ruler_builders.rows.packing import choose
+from ruler_builders import prompts as prompts
+from ruler_builders.prompts import Example, PromptTemplate
 from ruler_builders.rows.randomness import depth, distinct, permutation, rng
-from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
-from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
+from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate, slots
+from ruler_builders.rows.segments import SPARE, Segments, choose, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Choice, Question
 from ruler_builders.tasks.qa import distractors, question_order

@@ -15,9 +15,8 @@ from string import ascii_uppercase
 from ruler_builders import prompts
 from ruler_builders.prompts import NOISE
 from ruler_builders.rows.haystacks import draw_distinct
-from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng, shuffled
-from ruler_builders.rows.row_template import Needle, RowTemplate
+from ruler_builders.rows.row_template import Needle, RowTemplate, insert_needles
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
 
