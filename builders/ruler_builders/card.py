@@ -19,10 +19,10 @@ from ruler_data.names import check_repo, counted, parse_config, quote, released_
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
-from ruler_data.templates import template
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.untrusted.text import read_bytes, read_text
 from ruler_data.version import repository
+from ruler_data.views import template
 
 #: Largest card that is read, in bytes.
 CARD_BYTES = 4_000_000

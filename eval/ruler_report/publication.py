@@ -23,8 +23,8 @@ import yaml
 from ruler_data.errors import RulerError
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, quote
-from ruler_data.templates import template
 from ruler_data.version import __version__
+from ruler_data.views import template
 from ruler_eval.answers import Answer, Key
 from ruler_eval.results_file import to_json
 from ruler_eval.run_dir import RunFolder
