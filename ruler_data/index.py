@@ -65,13 +65,14 @@ class Sibling:
 
         info = manifest.tokenizer
         entry = REGISTRY.get(info.name)
+        ids = entry.ids if entry else filter(None, [info.hub_id])
         return cls(
             repo=repo,
             tag=tag,
             commit=commit,
             tokenizer=info.name,
             fingerprint=info.identity or info.fingerprint,
-            models=entry.ids if entry else tuple(filter(None, [info.hub_id])),
+            models=tuple(ids) if info.is_pinned else (),
             configs=tuple(manifest.configs),
             reserve=info.extra_reserve,
         )

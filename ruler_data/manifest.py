@@ -24,6 +24,9 @@ from ruler_data.tasks import TASKS, Task
 from ruler_data.untrusted.text import parse_json, read_text
 from ruler_data.views import html_table, lines_of, shortened
 
+#: Where files of a known name are from that were not compared with the pinned ones.
+LOCAL_COPY = "a local folder"
+
 
 @dataclass(frozen=True)
 class TokenizerInfo:
@@ -39,7 +42,8 @@ class TokenizerInfo:
         engine: library and version that counted the finished prompts of the newest configs.
         identity: sha256 of what decides on the tokens of a prompt, however the files are written
             (`ruler_data.tokenizers.hf`); empty for other formats and in older manifests.
-        mirror: repo and revision that `files` came from where the Hub gates `hub_id`.
+        mirror: repo and revision that `files` came from where the Hub gates `hub_id`, or
+            `LOCAL_COPY`.
     """
 
     name: str
@@ -56,6 +60,11 @@ class TokenizerInfo:
     def fingerprint(self) -> str:
         """Return one sha256 for all files; tokenizers with the same fingerprint count alike."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the files are from the Hub or a package, and not of a folder."""
+        return bool(self.revision) and self.mirror != LOCAL_COPY
 
     def counts_like(self, tokenizer: "TokenizerInfo") -> bool:
         """Whether two tokenizers give the same tokens, from the same files or from others."""
@@ -262,6 +271,11 @@ class Manifest:
     def has_own_texts(self) -> bool:
         """Whether any row holds texts of the user who built it, with an unknown licence."""
         return any(source.kind == "own" for source in self.sources)
+
+    @property
+    def has_unpinned(self) -> bool:
+        """Whether any row is made of a copy of a source that is not the pinned one."""
+        return any(source.kind == "real" and not source.pinned for source in self.sources)
 
     @property
     def is_sample(self) -> bool:

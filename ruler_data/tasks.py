@@ -36,7 +36,7 @@ ORDINALS = (
 #: Things that a question can describe without naming them (`sources.associations`).
 ASSOCIATIONS = 48
 #: The name of a user's file of questions and documents.
-OWN_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,58}\.json")
+OWN_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,58}\.jsonl?")
 #: Most nodes in the answer of a question about a graph.
 MOST_NODES = 64
 
@@ -237,7 +237,7 @@ class Qa:
     """Questions about documents of a source, or without them, to measure what a model knows.
 
     Attributes:
-        source: `squad`, `hotpotqa`, or the name of a file of the user in the format of either.
+        source: `squad`, `hotpotqa`, or the name of a file of the user.
     """
 
     source: str

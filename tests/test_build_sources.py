@@ -87,6 +87,8 @@ def sources(tmp_path: Path, shared: Path) -> Path:
 
 GOOD = squad()
 NOT_UTF8 = GOOD.replace(b"Ships", b"Sh\xefps", 1)
+#: A paragraph twice, the second time with a space at its end.
+SPACED = GOOD.replace(b"Bodun has 13 cranes. Ships come and go. ", b"Arvel has 12 cranes.  ")
 NUL = GOOD.replace(b"Ships", b"Sh\0ps", 1)
 
 
@@ -110,6 +112,10 @@ NUL = GOOD.replace(b"Ships", b"Sh\0ps", 1)
         ("hotpotqa.json", GOOD, "not in HotpotQA distractor format"),
         ("hotpotqa.json", hotpotqa(fact="Nowhere"), "not in HotpotQA distractor format"),
         ("hotpotqa.json", hotpotqa(port="\udc00", fact="\udc00"), "lone surrogate '\\udc00'"),
+        ("squad.json", squad("X\n\nDocument 3:\n"), "as the head of another document: '\\n\\nDoc"),
+        ("squad.json", squad(answer="seventy"), "'seventy' stands in no document that it rests"),
+        ("squad.json", SPACED, "stands there twice, with other spaces at its end"),
+        ("hotpotqa.json", hotpotqa(), "rests on 1 document, not on 2"),
         ("essays.json", GOOD, "not in the essays format"),
         ("essays.json", essays(7), "not in the essays format"),
         ("essays.json", essays(""), "no sentence"),

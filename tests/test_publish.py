@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.publish.plan import closed_licences
+from ruler_builders.publish.plan import closed_licences, unpinned_sources
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
 from ruler_data.version import DATA_VERSION
@@ -14,6 +14,7 @@ from tests.hub import READ
 from tests.hub_faults import answers
 from tests.publishing import Site
 from tests.tampering import (
+    MANIFEST,
     bytes_of,
     copy_of,
     edit_card,
@@ -259,6 +260,22 @@ def test_a_sample_is_published_only_when_asked(site: Site) -> None:
     assert refused.code == 2 and "--allow-sample" in refused.said
     assert site.hub.requests == []
     assert site.publish(folder, allow_sample=True).code == 0
+
+
+def test_unpinned_sources_are_published_only_when_asked_and_named_in_the_plan(
+    site: Site, tmp_path: Path
+) -> None:
+    copy = copy_of(site.builds(), tmp_path)
+    manifest = manifest_of(copy)
+    source = SourceInfo("squad", "SQuAD", "real", "", "5" * 64, "CC0-1.0", "", False, "")
+    unpinned = replace(manifest, sources=(*manifest.sources, source))
+    (copy / MANIFEST).write_text(unpinned.to_json(), encoding="utf-8")
+    refused = site.publish(copy)
+    assert refused.code == 2 and "--allow-unpinned" in refused.said
+    assert site.hub.requests == []
+    (line,) = unpinned_sources(unpinned)
+    assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
+    assert "give --allow-unpinned" not in site.publish(copy, allow_unpinned=True).said
 
 
 def test_a_repo_of_other_data_is_refused(site: Site) -> None:

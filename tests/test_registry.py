@@ -13,6 +13,7 @@ import tiktoken
 import tokenizers
 
 from ruler_data import RulerError, UsageError
+from ruler_data.index import Sibling
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.file import vocabulary
@@ -20,7 +21,10 @@ from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
+from tests.commands import succeeded
+from tests.conftest import Cli
 from tests.running import tiny
+from tests.tampering import manifest_of
 
 LLAMA = {name: known.packaged for name, known in REGISTRY.items() if known.packaged}
 DATA = b"IQ== 0\nIg== 1\n"
@@ -58,6 +62,23 @@ def test_files_of_a_known_name_in_a_local_folder_are_not_said_to_be_the_hub_s(
     monkeypatch.setenv("RULER_TOKENIZERS", str(shared / "tokenizers"))
     assert load_tokenizer("llama3").info.mirror == "a local folder"
     assert load_tokenizer(llama3).info.mirror == ""
+
+
+@pytest.mark.slow
+def test_one_name_with_two_tokenizers_is_told_and_never_listed_as_the_same(
+    shared: Path, llama3: str, tmp_path: Path, cli: Cli
+) -> None:
+    for name, env in ((llama3, {}), ("llama3", {"RULER_TOKENIZERS": str(shared / "tokenizers")})):
+        out = tmp_path / str(len(name))
+        asked = ("--tasks", "vt", "--lengths", 1024, "--rows", 1, "--tokenizer", name)
+        done = succeeded(cli("build", *asked, "--out", out, env=env))
+        assert "tokenizer llama3: these files are of a folder and " in done.stderr
+        manifest = manifest_of(out)
+        sibling = Sibling.of("org/ruler", "v1.0.0", "c" * 40, manifest)
+        assert not manifest.tokenizer.is_pinned and sibling.models == ()
+        assert "| Models | those with this tokenizer |" in (out / "README.md").read_text("utf-8")
+    info = replace(manifest.tokenizer, revision="1", mirror="")
+    assert Sibling.of("org/ruler", "v1.0.0", "c" * 40, replace(manifest, tokenizer=info)).models
 
 
 def test_a_vocabulary_given_by_ranks_gives_the_ids_of_tiktoken() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ruler_builders.sources.qa import parse_own
+from ruler_builders.sources.text_files import read_records
 from ruler_data import Row, RulerError
 from ruler_data.parquet import read_rows
 from tests.builds import run
@@ -35,6 +36,18 @@ HOPS: list[dict[str, Any]] = [
     }
     for n in range(60)
 ]
+#: The same in MuSiQue's format; the title of a distractor is that of a document asked for.
+MUSIQUE = [
+    {
+        "question": hop["question"], "answer": hop["answer"], "answer_aliases": [],
+        "answerable": True,
+        "paragraphs": [
+            {"title": title.replace("D", "A"), "paragraph_text": text, "is_supporting": place < 3}
+            for place, (title, (text,)) in enumerate(hop["context"])
+        ],
+    }
+    for hop in HOPS
+]  # fmt: skip
 HOPS.append({**HOPS[0], "question": "Is there a mayor in A0?", "answer": "yes"})
 
 SUITE = """\
@@ -137,8 +150,70 @@ def test_what_cannot_be_built_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.json", json.dumps(MUSIQUE, indent=1)),
+        ("x.json", "\n".join(map(json.dumps, MUSIQUE))),
+        ("x.jsonl", "\n".join(map(json.dumps, [*MUSIQUE, {**MUSIQUE[0], "answerable": False}]))),
+        ("x.json", "\n".join(map(json.dumps, HOPS[:-1]))),
+    ],
+)
+def test_a_list_of_questions_is_read_whole_or_line_by_line(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text + "\n", encoding="utf-8")
+    corpus, detail = parse_own(read_records(tmp_path / name), name)
+    assert detail == "questions: 60; left out, answer in no document: 0"
+    assert {len(one.gold) for one in corpus.questions} == {3}
+    assert {len(one.near) for one in corpus.questions} == {1}
+    (tmp_path / name).write_text(text[:-9], encoding="utf-8")
+    with pytest.raises(RulerError, match=f"{name}(:6[01])?: not JSON at character"):
+        read_records(tmp_path / name)
+
+
+#: By family: its parameters, with a budget in which no answer fits.
+BUDGETS = {
+    "qa": "source: towns.json, max_new_tokens: 2",
+    "niah": "haystack: noise, values: 4, max_new_tokens: 20",
+}
+
+
+@pytest.mark.parametrize("family", BUDGETS)
+def test_a_budget_in_which_no_answer_fits_is_refused_with_one_that_does(
+    family: str, folder: Path, tmp_path: Path
+) -> None:
+    task = f"{family}_x: {{family: {family}, {BUDGETS[family]}}}"
+    text = f"name: mine\nabout: Mine.\nlengths: [2048]\nrows: 2\ntasks:\n  {task}\n"
+    (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
+    options = ("--suite", tmp_path / "x.yaml", "--tokenizer", "mistral-v0.2", "--sources", folder)
+    said = one_line(run(*options, "--out", tmp_path / "out"), 2)
+    assert f"{family}_x: max_new_tokens: " in said and "no answer to row 0 fits" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("data", "said"),
-    [({"data": 1}, "not in SQuAD"), ([1], "not in HotpotQA"), (HOPS[-1:], "no answer stands in")],
+    [
+        ({"data": 1}, "not in SQuAD"),
+        ([1], "not in HotpotQA"),
+        (HOPS[-1:], "no answer stands in"),
+        ([*MUSIQUE[:1], {"paragraphs": [{}]}], "not in MuSiQue"),
+        (
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": "A\n\nDocument 3:\nB",
+                                "qas": [{"question": "?", "answers": [{"text": "A"}]}],
+                            }
+                        ]
+                    }
+                ]
+            },
+            "paragraph .* as the head of another document",
+        ),
+    ],
 )
 def test_a_file_without_a_question_that_can_be_checked_is_refused(data: object, said: str) -> None:
     with pytest.raises(RulerError, match=f"x.json: {said}"):

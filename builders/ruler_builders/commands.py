@@ -67,6 +67,9 @@ Length = Annotated[
 DryRun = Annotated[bool, Option(help="Check, and report what would be published.")]
 Private = Annotated[bool, Option(help="Create repos as private.")]
 AllowSample = Annotated[bool, Option(help="Publish rows of the sample corpus.")]
+AllowUnpinned = Annotated[
+    bool, Option(help="Publish rows of sources that are not the pinned ones.")
+]
 AllowFewer = Annotated[bool, Option(help="Replace configs by ones with fewer rows.")]
 AllowUnproved = Annotated[
     bool, Option(help="Publish what `verify` cannot prove here (its exit status 3).")
@@ -307,6 +310,7 @@ def publish(
     dry_run: DryRun = False,
     private: Private = False,
     allow_sample: AllowSample = False,
+    allow_unpinned: AllowUnpinned = False,
     allow_own_texts: Annotated[
         bool, Option(help="Publish your own texts (`build --haystack`).")
     ] = False,
@@ -345,6 +349,7 @@ def publish(
         index=index,
         allowed=_enabled(
             allow_sample=allow_sample,
+            allow_unpinned=allow_unpinned,
             allow_own_texts=allow_own_texts,
             allow_private_seed=allow_private_seed,
             allow_fewer_rows=allow_fewer_rows,
@@ -390,6 +395,7 @@ def release(
     dry_run: DryRun = False,
     private: Private = False,
     allow_sample: AllowSample = False,
+    allow_unpinned: AllowUnpinned = False,
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
     allow_unproved: AllowUnproved = False,
@@ -432,6 +438,7 @@ def release(
         index=first,
         allowed=_enabled(
             allow_sample=allow_sample,
+            allow_unpinned=allow_unpinned,
             allow_fewer_rows=allow_fewer_rows,
             allow_unequal_rows=allow_unequal_rows,
         ),

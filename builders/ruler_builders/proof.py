@@ -51,6 +51,7 @@ from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import (
     BALANCED,
     FILENAME,
+    LOCAL_COPY,
     ConfigInfo,
     Manifest,
     SourceInfo,
@@ -75,7 +76,6 @@ from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import (
-    LOCAL_COPY,
     REGISTRY,
     find_by_fingerprint,
     load_tokenizer,

@@ -14,12 +14,12 @@ from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
-from ruler_data.manifest import TokenizerInfo
+from ruler_data.manifest import LOCAL_COPY, TokenizerInfo
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.package import Member, Wheel, read_member
-from ruler_data.tokenizers.protocol import PromptTokenizer
+from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
 from ruler_data.untrusted.text import JSON_BYTES, read_bytes
@@ -120,10 +120,6 @@ WHEEL = Wheel(
 ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
 
 
-#: Origin of files under a known name that were not compared with the pinned ones.
-LOCAL_COPY = "a local folder"
-
-
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
     """Return the tokenizer of a registry name, a folder or a Hub id.
 
@@ -165,6 +161,25 @@ def load_tokenizer_of(model: str) -> PromptTokenizer:
 def known_name(model: str) -> str | None:
     """Return the name in the registry of the tokenizer that a model on the Hub has."""
     return next((name for name, entry in REGISTRY.items() if model in entry.ids), None)
+
+
+def folder_note(info: TokenizerInfo) -> str:
+    """Return what to know of a folder's files under a known name; empty if they are its own."""
+    entry = REGISTRY.get(info.name)
+    if entry is None or info.is_pinned:
+        return ""
+    what = f"tokenizer {info.name}: these files are of a folder and "
+    try:
+        own = _load_pinned(info.name, entry, allow_download=False)
+    except UsageError:
+        return f"{what}were not compared with those that the registry names; the manifest says so"
+    if own.info.counts_like(info):
+        return ""
+    return (
+        f"{what}give other prompts than the registry's {info.name}: the chat template takes "
+        f"{info.template_reserve} tokens, there {template_reserve(own)}; rows differ, and no index "
+        f"lists them for models of that name"
+    )
 
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
@@ -212,6 +227,11 @@ def _load_known(name: str, entry: Known, allow_download: bool) -> PromptTokenize
             folder = _from_ranks(folder, name, entry.split)
         origin = Origin(entry.source, entry.revision, LOCAL_COPY) if entry.revision else LOCAL
         return load_folder(folder, name, origin)
+    return _load_pinned(name, entry, allow_download)
+
+
+def _load_pinned(name: str, entry: Known, allow_download: bool) -> PromptTokenizer:
+    """Return a known tokenizer from where the registry says."""
     if entry.source in RANKS:
         return TiktokenTokenizer(entry.source, name, allow_download=allow_download)
     if entry.revision is None:

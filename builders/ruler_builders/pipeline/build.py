@@ -18,7 +18,7 @@ from rich.table import Table
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import build_in_worker, build_one
-from ruler_builders.pipeline.fit import need
+from ruler_builders.pipeline.fit import answer_need, need
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.sources.domains import PREFIX
@@ -28,9 +28,10 @@ from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_seed
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.reasoning import opens
+from ruler_data.suites import packaged_suite
 from ruler_data.tasks import OWN_FILE, TASKS, Task, config_place, task_place
 from ruler_data.tokenizers.chat_template import TODAY
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers.registry import REGISTRY, folder_note
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -110,6 +111,8 @@ def build_folder(
             f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
             f"corpus stands in, which is not comparable with RULER; give {sources_option()}"
         )
+    if told := folder_note(context.tokenizer_info):
+        warn(told)
     name = context.tokenizer_info.name
     if name not in REGISTRY and TODAY in context.tokenizer.render("x", ""):
         warn(
@@ -127,6 +130,7 @@ def build_folder(
         _check_texts(plan, context)
         _check_lengths(plan, context)
         _check_rows(plan, context)
+        _check_answers(plan, context)
     else:
         _check_pinned(empty.sources, warn, strict=plan.strict_sources)
     with folder.locked():
@@ -320,6 +324,23 @@ def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
+
+
+def _check_answers(plan: BuildPlan, context: BuildContext) -> None:
+    """Refuse tasks of a user's suite in whose `max_new_tokens` no answer of some row fits."""
+    if packaged_suite(plan.suite.name):
+        return
+    shortest = {task.name: (task, length) for task, length in reversed(plan.configs.values())}
+    for name, (task, length) in shortest.items():
+        rows, target = range(plan.suite.rows if name not in TASKS else 0), context.target(length)
+        needs = [answer_need(task, context.sources, index, target) for index in rows]
+        if (most := max(needs, default=0)) > task.max_new_tokens:
+            msg = (
+                f"{name}: max_new_tokens: {task.max_new_tokens}: no answer to row "
+                f"{needs.index(most)} fits, the shortest takes {most} tokens of "
+                f"{context.tokenizer_info.name}; give the task max_new_tokens: {most} or more"
+            )
+            raise UsageError(msg)
 
 
 def _check_rows(plan: BuildPlan, context: BuildContext) -> None:

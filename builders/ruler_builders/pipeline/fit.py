@@ -93,6 +93,13 @@ def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> i
         least, target = tokens, replace(target, length=tokens)
 
 
+def answer_need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
+    """Return the tokens of the shortest text that names what a row asks for."""
+    outputs = draw(task, sources, index, target.length, target.budget(task)).outputs
+    texts = outputs if task.metric in ("part", "soft_part") else [" ".join(outputs)]
+    return min(sources.tokenizer.count(texts))
+
+
 def _fit(
     task: Task,
     index: int,

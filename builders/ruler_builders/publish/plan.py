@@ -117,7 +117,15 @@ class Plan:
             when = f" since {self.since}" if self.since else ""
             note = f"changed on the Hub{when}: {', '.join(self.replaced)}"
             yield f"note: {note}; this release replaces it; the history keeps the old content"
+        yield from unpinned_sources(self.target.built)
         yield from closed_licences(self.target.built)
+
+
+def unpinned_sources(built: Manifest) -> Iterator[str]:
+    """Yield a line for each copy of a source that is not the pinned one."""
+    for source in built.sources:
+        if source.kind == "real" and not source.pinned:
+            yield f"unpinned: {source.title}: sha256 {source.sha256} is not the pinned one"
 
 
 def closed_licences(built: Manifest) -> Iterator[str]:

