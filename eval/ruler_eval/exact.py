@@ -17,7 +17,7 @@ What is of the kind of a gold answer is defined per family, in docs/scoring.md.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -136,9 +136,14 @@ _COMPOUND = re.compile(
 )
 
 
+@cache
+def _kind(value_type: PartType, digits: int) -> re.Pattern[str]:
+    return re.compile(_KINDS[value_type].replace("%d", str(digits)))
+
+
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the question's kind, without those in the question."""
-    kind = re.compile(_KINDS[params.value_type].replace("%d", str(params.digits)))
+    kind = _kind(params.value_type, params.digits)
     excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
     for value in kind.findall(_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)):
         if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):

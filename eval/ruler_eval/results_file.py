@@ -1,7 +1,7 @@
 """`results.json`: the scores of a run as a file, and when it is believed.
 
 It holds a score for each row, and of the rows' text only a few shortened examples, so it can be
-sent and compared without data and predictions. docs/results.md describes its fields;
+sent and compared without data and predictions. docs/scoring.md describes its fields;
 docs/results.schema.json is generated from its classes. On the machine that wrote it, it is the
 cache of its answers; of others it is a claim.
 """
@@ -54,7 +54,7 @@ def to_json(scores: Scores) -> bytes:
 def write_results(path: Path, scores: Scores) -> None:
     """Write the file atomically, compressed if it ends in `.gz`."""
     body = to_json(scores)
-    write_bytes(path, gzip.compress(body, mtime=0) if path.suffix == ".gz" else body)
+    write_bytes(path, gzip.compress(body, 6, mtime=0) if path.suffix == ".gz" else body)
 
 
 def _seal(text: bytes) -> str:

@@ -54,6 +54,8 @@ _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
     (r"\{,\}", ","),
     (r"\\[,;:! ]|\\[A-Za-z]+|[*_`~{}$\\#]", " "),
 ))  # fmt: skip
+#: What each of these begins with or needs: most answers of one line have nothing of it.
+_MARKED = re.compile(r'(?m)[|"`#<\\{}*_~$]|^[ \t]*:?-+:?[ \t]*$')
 
 
 @lru_cache(maxsize=4)  # an answer is looked at several times
@@ -63,11 +65,12 @@ def plain(answer: str) -> str:
     >>> plain(r"**\boxed{QZKRA}**").strip(), plain('{"answer": "QZKRA"}').strip()
     ('QZKRA', '"QZKRA"')
     """
-    text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_MARKS)
+    text = reasoning.split(answer)[1]
     if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_MARKS)
         text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
-    for pattern, by in _STRUCTURE:
+    for pattern, by in _STRUCTURE if _MARKED.search(text) else ():
         text = pattern.sub(by, text)
     text = text.rstrip()
     return text.rstrip(". ") if text.endswith("...") else text
