@@ -105,3 +105,15 @@ def test_one_row_has_no_interval_and_few_have_no_rank() -> None:
         assert estimate is not None
         assert (estimate.low is None) == (rows == 1)
         assert bool(means.ranks([0, 1])) == ranked
+
+
+@pytest.mark.parametrize("runs", [12, 200])
+def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
+    rows = 40 * runs
+    asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}
+    frame = frame_of([asked] * runs)
+    scores = [
+        {("vt", 4096): (np.arange(rows) < 40 * (runs - run)).astype(float)} for run in range(runs)
+    ]
+    means = resample(frame, scores, columns_of(frame, CATEGORY_OF, cells=False))
+    assert means.ranks(range(runs)) == {run: (run + 1, run + 1) for run in range(runs)}
