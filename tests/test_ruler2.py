@@ -20,8 +20,15 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged
 from ruler_data.tasks import Ruler2
 from ruler_eval.exact import exact_scores
-from ruler_eval.metrics import SCORERS, gold_text
-from ruler_eval.metrics_ruler2 import chosen_letter, soft_all, soft_last, soft_match, soft_part
+from ruler_eval.metrics import (
+    SCORERS,
+    chosen_letter,
+    gold_text,
+    soft_all,
+    soft_last,
+    soft_match,
+    soft_part,
+)
 from tests.commands import call_in
 from tests.hub import Hub
 from tests.publishing import FIRST, Publisher

@@ -211,12 +211,11 @@ def run(
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_shard
     from ruler_data.terminal import out_path
-    from ruler_eval.data_parallel import run_processes
     from ruler_eval.decide import parse_question
     from ruler_eval.eval_config import EvalConfig, parse_options
     from ruler_eval.run_dir import RunFolder
     from ruler_eval.run_status import status
-    from ruler_eval.runner import open_job, run_shard
+    from ruler_eval.runner import open_job, run_processes, run_shard
     from ruler_eval.sharding import Shard
 
     config = EvalConfig.of({**arguments, "options": parse_options(options) | engine_options})

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from ruler_data import reasoning
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
-from ruler_eval.metrics_ruler2 import chosen_letter
+from ruler_eval.metrics import chosen_letter
 from ruler_eval.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
 
 

@@ -35,11 +35,10 @@ from ruler_eval.data import Dataset
 from ruler_eval.decide import decision_of
 from ruler_eval.predictions import files_of, read_predictions
 from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.redact import redact
 from ruler_eval.repetition import Pair, Repeat, read_repeats
 from ruler_eval.results_file import Run, contradiction, kept_results, read_results, write_results
 from ruler_eval.row_scores import PREDICTIONS, Scorer
-from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, RunFolder, RunInfo, read_info
+from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, RunFolder, RunInfo, read_info, redact
 from ruler_eval.run_rows import Data, open_rows, rows_of_run
 from ruler_eval.scores import (
     FILENAME,
