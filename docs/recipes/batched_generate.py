@@ -5,12 +5,14 @@
         --option model=MODEL_FOLDER --option dtype=float32 --out runs/batched
 
 A step of decoding reads all weights, for one answer or for eight. A prompt is read without padding,
-from where it differs from the one before. While answers are decoded, the keys and values of shorter
-prompts are padded on the left, where a mask hides them.
+and from where it differs from the one before if that is past its middle: behind a prefix attention
+needs a mask, and on a GPU leaves the causal kernel. While answers are decoded, the keys and values
+of shorter prompts are padded on the left, where a mask hides them.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -59,15 +61,19 @@ def decode(
     stops: Sequence[int],
 ) -> list[list[int]]:
     """Return the tokens of each answer, with the one that ends it."""
+    # Since version 5.24 of transformers, which warns of the older name.
+    is_new = "cache" in signature(network.forward).parameters
+    held = "cache" if is_new else "past_key_values"
     prompts = [request.ids for request in requests]
     limits = [request.max_tokens for request in requests]
     answers: list[list[int]] = []
     caches: list[DynamicCache] = []
     for place, ids in enumerate(prompts):
         shared = common(prompts[place - 1], ids[:-1]) if place else 0
+        shared *= 2 * shared >= len(ids)
         cached = DynamicCache([cut(layer, shared) for layer in caches[-1]] if shared else None)
         new = torch.tensor([ids[shared:]], device=network.device)
-        logits = network(new, past_key_values=cached, logits_to_keep=1).logits[:, -1]
+        logits = network(new, **{held: cached}, logits_to_keep=1).logits[:, -1]
         logits[:, stops] = -torch.inf  # an answer has at least one token, as in other engines
         answers.append(logits.argmax(-1).tolist())
         caches.append(cached)
@@ -94,7 +100,7 @@ def decode(
             torch.tensor([[answers[place][-1]] for place in going], device=network.device),
             attention_mask=seen,
             position_ids=seen.sum(1, keepdim=True) - 1,
-            past_key_values=Cache(layers=layers),
+            **{held: Cache(layers=layers)},
         ).logits[:, -1]
         for place, token in zip(going, logits.argmax(-1).tolist(), strict=True):
             answers[place].append(token)

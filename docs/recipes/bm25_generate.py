@@ -1,6 +1,6 @@
 """Retrieval before reading: BM25 picks pieces of the context, and a model reads only those.
 
-    PYTHONPATH=docs/recipes ruler-eval run --data dist/llama3 --engine python \
+    PYTHONPATH=docs/recipes ruler-eval run --data dist/llama3 --protocol chat --engine python \
         --option function=bm25_generate:generate --option url=http://127.0.0.1:8000/v1 \
         --option served=llama-8b --model-name llama-8b-bm25 --option top=8 --out runs/bm25
 
@@ -13,10 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import httpx2
 from rank_bm25 import BM25Okapi
 
 import ruler_eval
+from ruler_data.hub.library import http
+
+PROTOCOL = "a user turn is sent, which no prefix of the answer follows: use --protocol chat"
 
 
 def generate(
@@ -25,6 +27,8 @@ def generate(
     """Answer from the `top` best pieces of so many words each, in the order of the text."""
     for request in requests:
         row = request.row
+        if row.answer_prefix:
+            raise ValueError(PROTOCOL)
         instruction, example, haystack, closing = row.parts
         text = haystack.split(" ")
         pieces = [" ".join(text[at : at + words]) for at in range(0, len(text), words)]
@@ -53,6 +57,6 @@ def ask(url: str, served: str, prompt: str, limit: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": prompt}]
     body = {"model": served, "messages": messages, "max_tokens": limit, "temperature": 0.0}
     key = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"}
-    reply = httpx2.post(f"{url}/chat/completions", json=body, headers=key, timeout=600)
+    reply = http.post(f"{url}/chat/completions", json=body, headers=key, timeout=600)
     found: dict[str, Any] = reply.raise_for_status().json()
     return found

@@ -1,6 +1,6 @@
 """A reader that never sees the whole context: notes on each piece, then notes on the notes.
 
-    PYTHONPATH=docs/recipes ruler-eval run --data dist/llama3 --engine python \
+    PYTHONPATH=docs/recipes ruler-eval run --data dist/llama3 --protocol chat --engine python \
         --option function=recursive_generate:generate --option url=http://127.0.0.1:8000/v1 \
         --option served=llama-8b --model-name llama-8b-recursive --out runs/recursive
 
@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import httpx2
-
 import ruler_eval
+from ruler_data.hub.library import http
 
 NOTE = "Copy every line of this part of a text that may help to answer, word for word, or say NONE."
+PROTOCOL = "a user turn is sent, which no prefix of the answer follows: use --protocol chat"
 
 
 def generate(
@@ -24,6 +24,8 @@ def generate(
     """Answer from notes of at most so many words, which a call took from as many each."""
     for request in requests:
         row, usages = request.row, list[dict[str, int]]()
+        if row.answer_prefix:
+            raise ValueError(PROTOCOL)
         instruction, example, text, closing = row.parts
         before = 0
         while words < len(parts := text.split(" ")) != before:  # until it fits, or stops shrinking
@@ -54,6 +56,6 @@ def ask(url: str, served: str, prompt: str, limit: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": prompt}]
     body = {"model": served, "messages": messages, "max_tokens": limit, "temperature": 0.0}
     key = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"}
-    reply = httpx2.post(f"{url}/chat/completions", json=body, headers=key, timeout=600)
+    reply = http.post(f"{url}/chat/completions", json=body, headers=key, timeout=600)
     found: dict[str, Any] = reply.raise_for_status().json()
     return found

@@ -46,6 +46,8 @@ ROWS = 128
 Pair = tuple[str, int]
 #: Residues of 128 that must be met; prompts of other protocols than `completion` miss a few.
 ENOUGH = 120
+#: Engines that cannot ask in all conditions: one reads each prompt anew, one loads at each call.
+UNCACHED = ("transformers", "ray")
 #: Answers at the start that may all fail before the check ends.
 FAILURES = 8
 
@@ -106,9 +108,12 @@ def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
     """Ask the rows of one length in four conditions and test them.
 
     Raises:
-        UsageError: the rows are not of the suite `pages`, or do not fit.
+        UsageError: the rows are not of the suite `pages` or do not fit, or the engine has no cache.
         RulerError: the engine does not answer.
     """
+    if job.config.engine in UNCACHED:
+        what = "keeps no cache from one prompt to the next; use vllm, or a server with --base-url"
+        raise UsageError(job.config.engine, what)
     table = job.data.manifest.table
     parsed = {name: parse_config(name) for name in job.data.rows}
     lengths = sorted({tokens for task, tokens in parsed.values() if table[task].is_exact})
@@ -317,3 +322,6 @@ class Asker:
         for call in [waves] if loads else ([wave] for wave in waves):
             for answer in engine.generate(feed(call)):
                 yield (*asked.pop(answer.key), answer)
+            for request, condition in asked.values():
+                yield request, condition, request.failed("the engine yielded no answer")
+            asked.clear()

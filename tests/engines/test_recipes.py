@@ -127,6 +127,7 @@ def test_readers_of_parts_find_the_needle_and_what_they_cost_is_recorded(
         command = [part for option in options for part in ("--option", option)]
         done = spawn(
             "ruler-eval", "run", "--data", data, "--model", model, "--engine", "python", *command,
+            "--protocol", "chat",
             "--out", tmp_path / "run", env=env(), timeout=HANG,
         )  # fmt: skip
         succeeded(done)

@@ -19,9 +19,9 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 from pydantic_core import to_json
 
+from ruler_data.hub.library import http
 from ruler_data.names import quote
 from ruler_data.network import check_environment, retry_after
 
@@ -78,11 +78,11 @@ class Transport:
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{path}", query
         self._timeout, self._open_at = timeout, 0.0
         check_environment()
-        self._http = httpx2.Client(
+        self._http = http.Client(
             headers={"Content-Type": "application/json", **headers},
-            timeout=httpx2.Timeout(timeout, connect=10.0, pool=None),
+            timeout=http.Timeout(timeout, connect=10.0, pool=None),
             # An abandoned one is not closed at once, and must not keep others waiting.
-            limits=httpx2.Limits(max_keepalive_connections=most),
+            limits=http.Limits(max_keepalive_connections=most),
         )
         weakref.finalize(self, self._http.close)
 
@@ -130,7 +130,7 @@ class Transport:
 
         The client's own limits are from one byte to the next.
         """
-        trial: Future[tuple[httpx2.Response, bytes]] = Future()
+        trial: Future[tuple[http.Response, bytes]] = Future()
         url = f"{self._base}/{path}{self._query}"
         content = None if body is None else to_json(body)
 
@@ -149,8 +149,8 @@ class Transport:
         Thread(target=send, daemon=True).start()
         try:
             reply, data = trial.result(limit)
-        except (httpx2.HTTPError, TimeoutError) as error:
-            is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
+        except (http.HTTPError, TimeoutError) as error:
+            is_late = isinstance(error, TimeoutError | http.ReadTimeout)
             what = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
             reason = f"the server does not answer {what}"
             raise RequestError(reason, temporary=True) from error
