@@ -90,14 +90,14 @@ def names_in(row: Row, task: Task, answer: str) -> Names | None:
             candidates = _items(row, params, text, gold)
         case _:
             return None
-    every = list(dict.fromkeys(candidates))
-    others = [word for word in every if word not in gold]
-    if others and text.lower().rstrip("-").endswith(last := others[-1]):
+    distinct_words = list(dict.fromkeys(candidates))
+    strangers = [word for word in distinct_words if word not in gold]
+    if strangers and text.lower().rstrip("-").endswith(last := strangers[-1]):
         cut = re.escape(last[:100])
         begins = rf"{cut}(?<![a-z0-9]{cut})[a-z0-9-]"  # begins with text, which is fast to find
         if re.search(begins, lower(row.context)) and not contains(lower(row.context), last):
-            others.pop()  # the beginning of a word of the context: the answer was cut off
-    return Names(frozenset(every) & gold, tuple(others))
+            strangers.pop()  # the beginning of a word of the context: the answer was cut off
+    return Names(frozenset(distinct_words) & gold, tuple(strangers))
 
 
 def _scored_part(task: Task, answer: str) -> str:
@@ -188,26 +188,26 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
     runs: list[list[str]] = [[]]
     items: set[str] = set()
     heads: list[str] = []  # labels of one word, and subjects of the sentences of a numbered list
-    every = segments(_NOTE.sub(without_notes, text))
-    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *every]):
-        known = [
+    pieces = segments(_NOTE.sub(without_notes, text))
+    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
+        values = [
             word.lower()
             for word in words
             if word.lower() in gold
             or (is_name and not label and word.isupper() and len(word) == size)
             or is_known(word)
         ]
-        items.update(known)
-        yield from (word for word in known if not is_listed or word in gold)
-        if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not has_digit):
+        items.update(values)
+        yield from (word for word in values if not is_listed or word in gold)
+        if label or (max(1, 2 * len(values) + 1) < len(words) <= 25 and not has_digit):
             telling = [word for word in map(str.lower, words) if word not in SPEECH | of_question]
             if len(words) == 1 or (number and not before):
-                heads += {*telling[:1]}.intersection(known)
+                heads += {*telling[:1]}.intersection(values)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
         several = not is_name and not is_listed
         alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
-        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
+        runs[-1] += [*values, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
     for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
         if len(run) > 1 or not items.isdisjoint(run):
             yield from filter(str.isascii, run)
@@ -235,7 +235,7 @@ def short_answers(answer: str) -> list[str]:
     )
     text = "\n".join(line for line in lines if line)
     marked = _LEAD.findall(text) or re.findall(r"^[^\n:]{3,60}:\s+([^\n]+)$", text)
-    return [text, *(each.strip(_EDGES + ".") for each in marked[-1:])]
+    return [text, *(sentence.strip(_EDGES + ".") for sentence in marked[-1:])]
 
 
 def _token_f1(answer: str, gold: str) -> float:

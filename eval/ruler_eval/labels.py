@@ -70,7 +70,7 @@ def _looked_up(row: Row, task: Task, words: tuple[str, ...]) -> str:
 
 def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
     """Return the label of an answer that names no other than gold answers."""
-    outputs, own = [output.lower() for output in row.outputs], _own_words(row, text)
+    outputs, free_words = [output.lower() for output in row.outputs], _own_words(row, text)
     letters = _letters(text)
     if all(out in names.gold or (len(out) > 4 and _letters(out) in letters) for out in outputs):
         return FORM
@@ -78,18 +78,23 @@ def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
     is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
     if names.gold or is_start:
         return INCOMPLETE
-    plan = wording.PLAN.search(own)
-    if plan and not denies(own[: plan.start()]):
+    plan = wording.PLAN.search(free_words)
+    if plan and not denies(free_words[: plan.start()]):
         return OTHER
-    if denies(own, names=False):
+    if denies(free_words, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
     asked = {*words_of(row.question)}
     if isinstance(task.params, Niah):
-        rest = wording.LIST_NUMBER.sub("", text.lower())
-        values = [v for v in re.findall(r"[0-9a-f-]*\d[0-9a-f ,.:-]*", rest) if v not in asked]
+        unnumbered = wording.LIST_NUMBER.sub("", text.lower())
+        values = [
+            v for v in re.findall(r"[0-9a-f-]*\d[0-9a-f ,.:-]*", unnumbered) if v not in asked
+        ]
         context = _letters(row.context)
         parts = [_letters(value) for value in values]
-        if any(len(part) > _PREFIX + 1 and part in context for part in parts):
+        if any(
+            len(run_of_letters) > _PREFIX + 1 and run_of_letters in context
+            for run_of_letters in parts
+        ):
             return CONTEXT
         return ABSENT if any(parts) and task.params.value_type != "words" else OTHER
     parts_of = [words for words, label, _ in wording.segments(text) if words and not label]
@@ -115,7 +120,7 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     for gold in golds:
         if label := _against(gold, words, content, asked):
             return label
-    own = _own_words(row, text)
+    free_text = _own_words(row, text)
     if not {*words} - wording.FILLER:
         return REFUSAL if denies(short, names=False) else OTHER
     is_asked = {*words} <= asked and 2 * len(words) >= len(asked)
@@ -126,12 +131,14 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     phrases = [short.strip(" .:\"'").lower()] + [first] * bool({*_folded(first)} & {*content})
     if any(len(phrase) > 1 and contains(context, phrase) for phrase in phrases):
         return CONTEXT
-    if denies(own):
+    if denies(free_text):
         return REFUSAL
-    names = [name for name in _NAME.findall(own) if not {*_folded(name)} <= asked | wording.FILLER]
+    names = [
+        name for name in _NAME.findall(free_text) if not {*_folded(name)} <= asked | wording.FILLER
+    ]
     if any(contains(context, name.lower()) for name in names):
         return CONTEXT
-    if denies(own, names=False) and len(content) <= _SENTENCE:
+    if denies(free_text, names=False) and len(content) <= _SENTENCE:
         return REFUSAL
     is_phrase = bool(content) and 2 * len(content) > len(words) and len(words) <= _SENTENCE
     is_about_text = wording.META.search(short) is not None
@@ -141,11 +148,11 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
 def _against(gold: list[str], words: list[str], content: list[str], asked: set[str]) -> str | None:
     """Return how a phrase stands to a gold answer; None if it does not name a part of it."""
     few = content or words
-    named, rest = {*content} or {*words}, {*gold} - asked
+    named, gold_left = {*content} or {*words}, {*gold} - asked
     ends = {gold[0], gold[-1]}  # a middle name may be left out
     is_whole = f" {' '.join(gold)} " in f" {' '.join(words)} " or "".join(few) == "".join(gold)
     # What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
-    names_it = {*gold} <= {*words} or named == rest or {*few} == ends
+    names_it = {*gold} <= {*words} or named == gold_left or {*few} == ends
     if is_whole or (names_it and len(few) <= 2 * len(gold) + _FEW):
         return FORM
     start = " ".join(words)

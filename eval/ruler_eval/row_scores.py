@@ -251,8 +251,8 @@ def _depth(evidence: Sequence[Mapping[tuple[int, bool], int]]) -> Depth | None:
         rows.update({cell for cell, _ in of_row})
     cells = range(BINS)
     shown = tuple(pieces[cell, True] for cell in cells)
-    every = tuple(pieces[cell, False] + shown[cell] for cell in cells)
-    return Depth(every, shown, tuple(rows[cell] for cell in cells)) if evidence else None
+    total = tuple(pieces[cell, False] + shown[cell] for cell in cells)
+    return Depth(total, shown, tuple(rows[cell] for cell in cells)) if evidence else None
 
 
 def evidence_of(row: Row, answer: str, score: float) -> Iterator[tuple[int, bool]]:

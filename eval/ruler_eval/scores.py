@@ -294,10 +294,10 @@ class Scores:
         """The scores as columns."""
         configs = [*self.configs.values()]
         ends = [*accumulate(config.rows for config in configs)]
-        places = (slice(end - one.rows, end) for end, one in zip(ends, configs, strict=True))
+        places = (slice(end - config.rows, end) for end, config in zip(ends, configs, strict=True))
 
         def scores(name: ScoreName) -> Floats:
-            columns = [np.array(one.scores_of(name), dtype=np.float64) for one in configs]
+            columns = [np.array(config.scores_of(name), dtype=np.float64) for config in configs]
             return np.concatenate([*columns, np.empty(0)])
 
         def marks(name: str) -> Bools:
@@ -308,13 +308,13 @@ class Scores:
 
         by_name = {name: scores(name) for name in get_args(ScoreName)}
         headlines = np.repeat(
-            [get_args(ScoreName).index(one.headline) for one in configs],
-            [one.rows for one in configs],
+            [get_args(ScoreName).index(config.headline) for config in configs],
+            [config.rows for config in configs],
         )
         return RowTable(
             cells=dict(zip(map(parse_config, self.configs), places, strict=True)),
-            index=np.concatenate([np.arange(one.rows) for one in configs]),
-            questions=np.concatenate([one.question_ids for one in configs]),
+            index=np.concatenate([np.arange(config.rows) for config in configs]),
+            questions=np.concatenate([config.question_ids for config in configs]),
             answered=~(marks("failed") | marks("missing")),
             headline=np.choose(headlines, [*by_name.values()]),
             truncated=marks("truncated"),
@@ -416,8 +416,8 @@ class Scores:
             task, length = parse_config(name)
             means = {}
             for column, score in zip(("score", "exact", "f1"), get_args(ScoreName), strict=True):
-                known = [one for one in config.scores_of(score) if one is not None]
-                means[column] = sum(known) / len(known) if known else None
+                numbers = [number for number in config.scores_of(score) if number is not None]
+                means[column] = sum(numbers) / len(numbers) if numbers else None
             record = {"config": name, "task": task, "length": length, **means}
             records.append({**record, "rows": config.rows, "answered": config.scored})
         return records

@@ -126,8 +126,8 @@ def load_scores(run: Run, data: str | None = None) -> Scores:
     claim = read_results(file) if file.is_file() else None
     if claim is not None and claim.predictions:
         answers = [path for path in (folder, *folder.iterdir()) if _name(path) == claim.predictions]
-        kept = kept_results(file, _hashes(answers[0])) if answers else None
-        return kept or claim.claiming("its predictions or its rows are not known here")
+        cached = kept_results(file, _hashes(answers[0])) if answers else None
+        return cached or claim.claiming("its predictions or its rows are not known here")
     if not (folder / RUN_FILE).is_file():
         return claim or read_results(place)
     if claim is not None and not any(folder.glob(ANSWER_FILES)):
@@ -227,11 +227,11 @@ def suspicion(scores: Scores) -> str:
     means: dict[str, tuple[float, float]] = {}
     for task in (task for task, n in cells if n == length):
         config, suite = scores.configs[config_name(task, length)], scores.run.data.suite
-        known = [score for score in config.headline_scores if score is not None]
+        scores_of_task = [score for score in config.headline_scores if score is not None]
         floor = config.floor.blind if config.floor else None
         floor = blind_floor(task, length, suite) if floor is None else floor
-        if known and floor is not None:
-            means[task] = fmean(known), floor
+        if scores_of_task and floor is not None:
+            means[task] = fmean(scores_of_task), floor
     if not means or any(mean > floor for mean, floor in means.values()):
         return ""
     task = max(means, key=lambda task: means[task][0] - means[task][1])

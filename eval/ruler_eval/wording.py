@@ -83,10 +83,10 @@ WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 
 def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
     """Yield the words of each part; whether it is a label or an exclamation; if it has digits."""
-    parts = [*_SEGMENT.split(text), "", ""]
-    for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
+    pieces = [*_SEGMENT.split(text), "", ""]
+    for piece, end, after in zip(pieces[::2], pieces[1::2], pieces[2::2], strict=False):
         label = end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
-        yield WORD.findall(part), label, re.search(r"\d", part) is not None
+        yield WORD.findall(piece), label, re.search(r"\d", piece) is not None
 
 
 def normalized(text: str) -> str:

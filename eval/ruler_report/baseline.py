@@ -135,26 +135,26 @@ def gate(
         raise UsageError(msg)
     runs = [read_results(run) for run in (baseline, new)]
     check_scored(runs[0])
-    both = lineup(
+    pair = lineup(
         runs, rows=rows, tasks=tasks, lengths=lengths, baseline=0, cells=False,
         remedy="run it as the baseline was run",
     )  # fmt: skip
-    doubts = [*_doubts(both)]
+    doubts = [*_doubts(pair)]
     is_trusted = claimed or not any(run.claimed for run in runs)
-    verdicts = verdicts_of(both.means, margin)
+    verdicts = verdicts_of(pair.means, margin)
     if doubts:
         verdicts = dict.fromkeys(verdicts, CANNOT_TELL)
     elif not is_trusted:
         verdicts = {name: CANNOT_TELL if verdict == NOT_WORSE else verdict
                     for name, verdict in verdicts.items()}  # fmt: skip
-    lacking = [_lacking(both, run) for run in (0, 1)]
+    lacking = [_lacking(pair, run) for run in (0, 1)]
     needed = None
     if not (doubts or any(lacking)) and is_trusted:
-        most = max(len(rows.places) for rows in both.frame.lines[0].values())
-        needed = rows_that_tell(both.means, margin, most)
-    remedy = "; ".join(doubts) or _remedy(both, lacking, needed, claimed=claimed)
-    gaps = {name_of(name): both.means.gap(name, 0, 1) for name in both.means.columns}
-    comparison = both.comparison(0, 1)
+        most = max(len(rows.places) for rows in pair.frame.lines[0].values())
+        needed = rows_that_tell(pair.means, margin, most)
+    remedy = "; ".join(doubts) or _remedy(pair, lacking, needed, claimed=claimed)
+    gaps = {name_of(name): pair.means.gap(name, 0, 1) for name in pair.means.columns}
+    comparison = pair.comparison(0, 1)
     return Gate(
         margin, comparison, gaps, {name_of(name): text for name, text in verdicts.items()},
         lacking[1], needed, remedy, comparison.notes,
@@ -201,26 +201,26 @@ def rows_that_tell(means: Means, margin: float, rows: int) -> int | None:
     return enough
 
 
-def _doubts(both: Lineup) -> list[str]:
+def _doubts(pair: Lineup) -> list[str]:
     """Return why nothing can be told, whatever the scores are."""
     doubts = [
         f"`score` refuses {label} ({visible('; '.join(reasons))})"
-        for label, run in zip(both.labels, both.runs, strict=True)
+        for label, run in zip(pair.labels, pair.runs, strict=True)
         if (reasons := refused(run))
     ]
-    place = both.means.place.get((None, None))
-    if place is not None and both.means.highest[place, 0] <= 0:
-        doubts.append(f"{both.labels[0]} scores 0 in every row, so that nothing can be worse")
-    if both.means.fewest.min() < FEWEST and both.means.identities[0] != both.means.identities[1]:
+    place = pair.means.place.get((None, None))
+    if place is not None and pair.means.highest[place, 0] <= 0:
+        doubts.append(f"{pair.labels[0]} scores 0 in every row, so that nothing can be worse")
+    if pair.means.fewest.min() < FEWEST and pair.means.identities[0] != pair.means.identities[1]:
         doubts.append(f"a task has fewer than {FEWEST} rows")
     return doubts
 
 
-def _lacking(both: Lineup, run: int) -> dict[str, int]:
+def _lacking(pair: Lineup, run: int) -> dict[str, int]:
     """Return the number of rows of the frame that a run did not answer, by config."""
     lacking = {}
-    table = both.runs[run].table
-    for (task, length), rows in both.frame.lines[run].items():
+    table = pair.runs[run].table
+    for (task, length), rows in pair.frame.lines[run].items():
         at = table.cells.get((task, length), slice(0, 0))
         answered = np.append(table.answered[at], False)[rows.places]
         if number := int((~answered).sum()):
@@ -229,18 +229,18 @@ def _lacking(both: Lineup, run: int) -> dict[str, int]:
 
 
 def _remedy(
-    both: Lineup, lacking: Sequence[Mapping[str, int]], needed: int | None, *, claimed: bool
+    pair: Lineup, lacking: Sequence[Mapping[str, int]], needed: int | None, *, claimed: bool
 ) -> str:
     """Return what would tell."""
-    if not claimed and any(run.claimed for run in both.runs):
+    if not claimed and any(run.claimed for run in pair.runs):
         names = ", ".join(
-            name for name, run in zip(both.labels, both.runs, strict=True) if run.claimed
+            name for name, run in zip(pair.labels, pair.runs, strict=True) if run.claimed
         )
         return f"{names}: only its results.json is known; --claimed believes it"
     if any(lacking):
         return "; ".join(
             f"{label} lacks {sum(few.values()):,} rows ({_few(few)})"
-            for label, few in zip(both.labels, lacking, strict=True) if few
+            for label, few in zip(pair.labels, lacking, strict=True) if few
         ) + ": resume it, or choose rows that both have (--rows, --lengths)"  # fmt: skip
     if needed:
         return f"if no mean changes, about {needed:,} rows a config would tell"

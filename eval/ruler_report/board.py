@@ -177,15 +177,15 @@ def build(
 
     entries = []
     for place in field.order:
-        one, reach = results[place], None
-        if is_ruler and one.run.data.suite == RULER:
+        result, reach = results[place], None
+        if is_ruler and result.run.data.suite == RULER:
             reach = effective_length_of(means, place, None, threshold)
         entry = Entry(
             model=field.labels[place],
-            size=size_of(one.run.model),
-            tokenizer=visible(one.run.data.tokenizer),
-            rows=one.scored,
-            asked=one.rows,
+            size=size_of(result.run.model),
+            tokenizer=visible(result.run.data.tokenizer),
+            rows=result.scored,
+            asked=result.rows,
             rank=field.ranks.get(place),
             mean=means.estimate((None, None), place) if frame.tasks else None,
             lowest=float(means.lowest[means.place[None, None], place]) if frame.tasks else None,
@@ -197,19 +197,19 @@ def build(
             ),
             effective=reach.length if reach else None,
             reach=reach.format_with_possible(frame.lengths[-1]) if reach else "",
-            validity=one.validity_line,
-            window=one.window[0],
-            claimed=bool(one.claimed),
+            validity=result.validity_line,
+            window=result.window[0],
+            claimed=bool(result.claimed),
         )
         entries.append(entry)
     notes = [*field.why_unranked]
-    for label, one in zip(field.labels, results, strict=True):
-        notes += [(label, note) for note in notes_of(one)]
+    for label, result in zip(field.labels, results, strict=True):
+        notes += [(label, note) for note in notes_of(result)]
     return Board(
         frame=field.line,
         protocol=run.protocol,
         edition=visible(run.data.edition),
-        suite=", ".join(sorted({visible(one.run.data.suite) for one in results})),
+        suite=", ".join(sorted({visible(result.run.data.suite) for result in results})),
         lengths=frame.lengths,
         tasks=frame.tasks,
         categories=tuple(categories),

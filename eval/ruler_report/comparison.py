@@ -186,11 +186,11 @@ class Comparison(Printable):
             verdict = verdict_of(mean)
             rows.append((task or self.all_tasks, names.get(verdict, verdict), str(mean), *cells))
         first, second = labels or ("first", "second run")
-        parts = (
+        segments = (
             *(f"{second} minus {first}", self.over, "paired" if self.paired else "unpaired"),
             *("in percentage points", "with 95 % intervals" * bool(labels)),
         )
-        caption = ", ".join(filter(None, parts))
+        caption = ", ".join(filter(None, segments))
         caption += "; * significant at 5 % after the correction for all pairs and columns"
         head = ("task", "better", "mean", *map(format_length, self.lengths))
         return Table(name, caption, head, tuple(rows), (len(rows) - 1,))
@@ -212,8 +212,10 @@ def contradiction(official: Gap, exact: Gap | None) -> str:
 
 def cost_of(results: Scores) -> Cost:
     """Return the cost of all answers of a run; zeros if its journals do not tell."""
-    costs = [one.cost for one in results.configs.values() if one.cost]
-    return Cost(*(sum(getattr(one, field) for one in costs) for field in Cost.__annotations__))
+    costs = [config.cost for config in results.configs.values() if config.cost]
+    return Cost(
+        *(sum(getattr(config, field) for config in costs) for field in Cost.__annotations__)
+    )
 
 
 def cost_table(runs: Mapping[str, Scores]) -> Table:
@@ -223,10 +225,12 @@ def cost_table(runs: Mapping[str, Scores]) -> Table:
         configs, cost = [*results.configs.values()], cost_of(results)
         means = []
         for name in ("official", "exact"):
-            columns = [[x for x in one.scores_of(name) if x is not None] for one in configs]
+            columns = [[x for x in config.scores_of(name) if x is not None] for config in configs]
             means.append([fmean(column) for column in columns] if all(columns) else [])
         shares = (
-            format_share(sum(len(getattr(one, name)) for one in configs) / max(results.scored, 1))
+            format_share(
+                sum(len(getattr(config, name)) for config in configs) / max(results.scored, 1)
+            )
             for name in ("truncated", "empty")
         )
         rows.append((

@@ -77,7 +77,9 @@ class Report(Printable):
 
     def display_parts(self) -> list[Table | str]:
         """Return the verdict, the means of all runs, the comparisons, and the file."""
-        tables = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
+        tables = [
+            table for table in self.tables if table.name.startswith(("headline", "comparison"))
+        ]
         counts = (counted(len(self.pictures), "picture"), counted(len(self.tables), "table"))
         return [
             *self.verdict,
@@ -143,13 +145,13 @@ def build(
     """
     folders = {id(run): place for run, place in zip(results, places, strict=False)}
     if baseline:  # the same run may be there with a name
-        same = (one for one in results if replace(one, name="", attributes={}) == baseline)
+        same = (result for result in results if replace(result, name="", attributes={}) == baseline)
         baseline = next(same, baseline)
-        results = [baseline, *(one for one in results if one != baseline)]
+        results = [baseline, *(result for result in results if result != baseline)]
     field = lineup(results, rows=rows, tasks=tasks, lengths=lengths, force=force, claimed=claimed)
     runs = [
-        ScoredRun(label, one, summarize(field, place))
-        for place, (label, one) in enumerate(zip(field.labels, field.runs, strict=True))
+        ScoredRun(label, result, summarize(field, place))
+        for place, (label, result) in enumerate(zip(field.labels, field.runs, strict=True))
     ]
     base, ordered = runs[0], [runs[place] for place in field.order]
     ranks: list[Ranks] = [field.ranks.get(place) for place in field.order]
@@ -160,7 +162,11 @@ def build(
     drawn_medium = medium if can_draw() else None
     labels = field.labels
     best = {name: {labels[run] for run in field.best(name)} for name in field.means.columns}
-    best = {name: some for name, some in best.items() if len(some) < len(field.ranks)}
+    best = {
+        name: labels_of_best
+        for name, labels_of_best in best.items()
+        if len(labels_of_best) < len(field.ranks)
+    }
     overview = _overview(ordered, ranks, best, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
@@ -174,7 +180,7 @@ def build(
         (run.label, f"run{place}", True, _sections(run, procedure))
         for place, run in enumerate(ordered, 1)
     ]
-    suites = sorted({one.run.data.suite for one in results})
+    suites = sorted({result.run.data.suite for result in results})
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
     few = len(runs) <= SPELLED
     models = ", ".join(run.label for run in ordered) if few else f"{len(runs)} runs"
@@ -241,8 +247,8 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
                 text += f" of {format_length(declared)} declared"
             runs_by_text.setdefault(text, []).append(run.label)
     if runs_by_text and len(runs) <= 2 * SPELLED:
-        parts = (f"{length} ({join(those)})" for length, those in runs_by_text.items())
-        yield f"Effective length: {', '.join(parts)}."
+        texts = (f"{length} ({join(runs_there)})" for length, runs_there in runs_by_text.items())
+        yield f"Effective length: {', '.join(texts)}."
 
 
 def _notes(field: Lineup, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
@@ -265,7 +271,7 @@ def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Itera
     """Yield sections with their pictures, unless `medium` is None, and without what is empty."""
     for section in sections:
         drawings = [drawing for drawing in section.drawings if drawing] if medium else []
-        pictures = tuple(render(one, medium) for one in drawings if medium)
+        pictures = tuple(render(drawing, medium) for drawing in drawings if medium)
         tables = tuple(table for table in section.tables if table.rows)
         is_there = pictures or tables or section.examples or section.flips
         if is_there or (section.text and section.tables):
@@ -315,18 +321,18 @@ def _compared(
     retained: bool,
 ) -> Iterator[Section]:
     base = field.labels[0]
-    others = [run for run in runs if run.label != base]
-    yield Section(drawings=[_differences(base, [run.label for run in others], comparisons)])
+    compared = [run for run in runs if run.label != base]
+    yield Section(drawings=[_differences(base, [run.label for run in compared], comparisons)])
     if retained:
         retention_tables = [
             retention_table(f"retention-{place}", field, 0, field.labels.index(run.label))
-            for place, run in enumerate(others, 2)
+            for place, run in enumerate(compared, 2)
         ]
         yield Section(f"Retention of {base}", tables=retention_tables)
-    for place, name in enumerate((run.label for run in others), 2):
-        one = comparisons[name]
-        table = one.table(f"comparison-{place}", (base, name))
-        yield Section(tables=[table], folded=one.conclusion)
+    for place, name in enumerate((run.label for run in compared), 2):
+        comparison = comparisons[name]
+        table = comparison.table(f"comparison-{place}", (base, name))
+        yield Section(tables=[table], folded=comparison.conclusion)
 
 
 def _flipped(

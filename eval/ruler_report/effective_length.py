@@ -65,8 +65,8 @@ class EffectiveLength:
         >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536)).format_possible(65536)
         '16K, 32K or ≥64K'
         """
-        *others, last = (format_length(length, longest) for length in self.possible)
-        return f"{', '.join(others)} or {last}" if others else last
+        *shorter, last = (format_length(length, longest) for length in self.possible)
+        return f"{', '.join(shorter)} or {last}" if shorter else last
 
     def format_with_possible(self, longest: int) -> str:
         """Return the length, and in brackets what else is not excluded.
@@ -129,7 +129,7 @@ def ranks(values: Sequence[float]) -> list[int]:
     >>> ranks([70.0, 90.0, 70.0, 60.0])
     [2, 1, 2, 4]
     """
-    return [1 + sum(other > value for other in values) for value in values]
+    return [1 + sum(rival > value for rival in values) for value in values]
 
 
 def effective_length_of(

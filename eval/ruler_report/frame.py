@@ -64,12 +64,14 @@ class Frame:
         lengths: dict[str, set[int]] = {}
         for task, length in self.cells:
             lengths.setdefault(task, set()).add(length)
-        found: tuple[tuple[str, ...], tuple[int, ...]] = (), ()
-        for some in lengths.values():
-            tasks = tuple(task for task, those in lengths.items() if some <= those)
-            if len(tasks) * len(some) > len(found[0]) * len(found[1]):
-                found = tasks, tuple(sorted(some))
-        return found
+        largest: tuple[tuple[str, ...], tuple[int, ...]] = (), ()
+        for common in lengths.values():
+            tasks = tuple(
+                task for task, lengths_of_task in lengths.items() if common <= lengths_of_task
+            )
+            if len(tasks) * len(common) > len(largest[0]) * len(largest[1]):
+                largest = tasks, tuple(sorted(common))
+        return largest
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -119,31 +121,31 @@ def frame_of(
     common = tuple(cell for cell in narrowed[0] if all(cell in line for line in narrowed))
     for cell in {cell: None for line in narrowed for cell in line}:
         having = [line for line in narrowed if cell in line]
-        for line, kept in zip(having, _smallest([line[cell] for line in having]), strict=True):
-            line[cell] = kept
+        for line, smallest in zip(having, _smallest([line[cell] for line in having]), strict=True):
+            line[cell] = smallest
     return Frame(common, tuple(narrowed))
 
 
 def _smallest(rows: Sequence[Rows]) -> list[Rows]:
     """Return the rows of runs in a cell: of a run that has those of others, only theirs."""
-    keys = [some.questions.tobytes() for some in rows]
+    keys = [line.questions.tobytes() for line in rows]
     distinct = dict(zip(keys, rows, strict=True))
     if len(distinct) == 1:
         return [*rows]
-    every = np.unique(np.concatenate([some.questions for some in distinct.values()]))
-    places = [np.searchsorted(every, some.questions) for some in distinct.values()]
-    has = np.zeros((len(distinct), len(every)), dtype=np.float32)
+    questions = np.unique(np.concatenate([line.questions for line in distinct.values()]))
+    places = [np.searchsorted(questions, line.questions) for line in distinct.values()]
+    has = np.zeros((len(distinct), len(questions)), dtype=np.float32)
     for row, at in zip(has, places, strict=True):
         row[at] = 1
     within = (has @ (1 - has).T) == 0  # which sets are among which others
     smallest = within.sum(axis=0) == 1
-    kept = {
-        key: some if alone else some.part(has[inside & smallest].any(axis=0)[at])
-        for (key, some), alone, inside, at in zip(
+    smallest_rows = {
+        key: line if alone else line.part(has[inside & smallest].any(axis=0)[at])
+        for (key, line), alone, inside, at in zip(
             distinct.items(), smallest, within.T, places, strict=True
         )
     }
-    return [kept[key] for key in keys]
+    return [smallest_rows[key] for key in keys]
 
 
 def _against(
@@ -151,22 +153,24 @@ def _against(
 ) -> tuple[Mapping[Cell, Rows], ...]:
     """Return runs over the rows of a baseline; by their number if they share no question."""
     base = lines[baseline]
-    kept: list[Mapping[Cell, Rows]] = []
+    narrowed: list[Mapping[Cell, Rows]] = []
     for line in lines:
         paired = any(np.isin(base[c].questions, line[c].questions).any() for c in base if c in line)
-        own: dict[Cell, Rows] = {}
-        for cell, some in base.items():
-            has = line.get(cell, Rows(some.questions[:0], some.places[:0]))
+        rows_of_run: dict[Cell, Rows] = {}
+        for cell, rows in base.items():
+            has = line.get(cell, Rows(rows.questions[:0], rows.places[:0]))
             if paired or not len(has.questions):
                 order = np.argsort(has.questions)
-                place = np.searchsorted(has.questions, some.questions, sorter=order)
+                place = np.searchsorted(has.questions, rows.questions, sorter=order)
                 place = np.append(order, -1)[np.minimum(place, len(order))]
-                is_there = np.append(has.questions, 0)[place] == some.questions
-                own[cell] = Rows(some.questions, np.where(is_there & (place >= 0), place, -1))
+                is_there = np.append(has.questions, 0)[place] == rows.questions
+                rows_of_run[cell] = Rows(
+                    rows.questions, np.where(is_there & (place >= 0), place, -1)
+                )
             else:
-                own[cell] = has.part(np.arange(len(has.places)) < len(some.places))
-        kept.append(own)
-    return tuple(kept)
+                rows_of_run[cell] = has.part(np.arange(len(has.places)) < len(rows.places))
+        narrowed.append(rows_of_run)
+    return tuple(narrowed)
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,9 @@ class Column:
         """Return the mean of cells, added up in upstream's order of operations."""
         means = []
         for length in self.weights:
-            groups = [sum(cells[task, length] for task in some) / len(some) for some in self.groups]
+            groups = [
+                sum(cells[task, length] for task in group) / len(group) for group in self.groups
+            ]
             means.append(sum(groups) / len(groups))
         return float(np.array(means) @ np.array([*self.weights.values()]))
 

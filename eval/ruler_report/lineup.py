@@ -87,21 +87,21 @@ class Lineup:
         if len(tasks) * len(every) > len(cells):
             over = f"{', '.join(self.frame.tasks)} at {', '.join(map(format_length, lengths))}"
             text += f" ({len(cells)} combinations of them; means are over {over})"
-        for other, runs in self.others.items():
-            text += f"; not in it: {other} ({', '.join(runs)})"
+        for cells_outside, runs in self.others.items():
+            text += f"; not in it: {cells_outside} ({', '.join(runs)})"
         essays = {run.run.data.essays for run in self.runs} - {""}
         return text + "; the runs have other essays" * (len(essays) > 1)
 
     @property
     def others(self) -> dict[str, list[str]]:
         """The configs that are not in the frame, by the runs that have them."""
-        others: dict[str, list[str]] = {}
+        by_cells: dict[str, list[str]] = {}
         for label, line in zip(self.labels, self.frame.lines, strict=True):
             names = [f"{task}_{n}" for task, n in line if (task, n) not in self.frame.cells]
             if names:
                 more = f" and {counted(len(names) - 3, 'more config')}" * (len(names) > 3)
-                others.setdefault(", ".join(names[:3]) + more, []).append(label)
-        return others
+                by_cells.setdefault(", ".join(names[:3]) + more, []).append(label)
+        return by_cells
 
     @cached_property
     def ranks(self) -> dict[int, tuple[int, int]]:
@@ -126,9 +126,9 @@ class Lineup:
         """Return the means of a run over all its cells; None where the frame has them all."""
         if self.frame.tasks and {*self.frame.lines[run]} == {*self.frame.cells}:
             return None
-        own = self.frame.alone(run)
+        frame_alone = self.frame.alone(run)
         scores = scores_of(self.runs[run], self.score)
-        return resample(own, [scores], columns_for(own, [self.runs[run]]))
+        return resample(frame_alone, [scores], columns_for(frame_alone, [self.runs[run]]))
 
     def best(self, name: Name) -> set[int]:
         """Return the ranked runs that none of them is shown to be better than in a column."""
@@ -139,14 +139,14 @@ class Lineup:
         """Yield how the other runs compare with one of them: each, or in groups if many."""
         if not self.frame.tasks:
             return
-        others = [run for run in self.order if run != base]
-        if len(others) <= SPELLED:
-            for comparison in (self.comparison(base, run) for run in others):
+        rivals = [run for run in self.order if run != base]
+        if len(rivals) <= SPELLED:
+            for comparison in (self.comparison(base, run) for run in rivals):
                 yield f"{comparison.conclusion}."
                 if comparison.contradiction:
                     yield f"{comparison.labels[1]}: {comparison.contradiction}."
             return
-        verdicts = {run: verdict_of(self.means.gap((None, None), base, run)) for run in others}
+        verdicts = {run: verdict_of(self.means.gap((None, None), base, run)) for run in rivals}
         words = {
             SECOND: "Better than",
             FIRST: "Worse than",
@@ -154,7 +154,7 @@ class Lineup:
             UNCORRECTED: "Not shown to differ, after the correction, from",
         }
         for verdict, opening in words.items():
-            labels = [self.labels[run] for run in others if verdicts[run] == verdict]
+            labels = [self.labels[run] for run in rivals if verdicts[run] == verdict]
             if labels:
                 yield f"{opening} {self.labels[base]}: {join(labels)}."
 
@@ -315,11 +315,11 @@ def compare(
     """Compare two runs, second minus first; see the command."""
     runs = [read_results(first), read_results(second)]
     check_scored(*runs)
-    both = lineup(runs, rows=rows, tasks=tasks, lengths=lengths, force=force, score=score)
-    if not both.frame.tasks:
+    pair = lineup(runs, rows=rows, tasks=tasks, lengths=lengths, force=force, score=score)
+    if not pair.frame.tasks:
         msg = "nothing to compare: no task at a length is in both runs; report them one at a time"
         raise RulerError(msg)
-    return both.comparison(0, 1)
+    return pair.comparison(0, 1)
 
 
 def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, str]]:
@@ -429,7 +429,7 @@ def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
         yield f"no question is shared, and the parameters of {differ[0]} differ"
     for place, run in (("first", first), ("second", second)):
         configs = [run.configs[name] for name in common]
-        if not all(one.questions or one.question_digest for one in configs):
+        if not all(config.questions or config.question_digest for config in configs):
             yield (
                 f"the rows differ, and the {place} run was scored by a version that did not "
                 "record what they ask; score it again, `ruler-eval score RUN`"
@@ -438,20 +438,20 @@ def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
 
 def _basis(first: Scores, second: Scores, *, paired: bool) -> str:
     """Return how two runs are compared, in one line."""
-    one, other = first.run.data, second.run.data
+    data_first, data_second = first.run.data, second.run.data
     if not paired:
-        seeds = "; the seeds differ" if one.seed != other.seed else ""
+        seeds = "; the seeds differ" if data_first.seed != data_second.seed else ""
         return f"unpaired: no question is shared{seeds}"
     names = first.configs.keys() & second.configs.keys()
     shared_configs = [(first.configs[name], second.configs[name]) for name in names]
     other_rows = [(a, b) for a, b in shared_configs if a.digest != b.digest]
     same = not other_rows
     text = "paired: the same rows" if same else "paired: the same questions"
-    if not same and one.tokenizer != other.tokenizer:
-        tokenizers = " and ".join(visible(data.tokenizer) for data in (one, other))
+    if not same and data_first.tokenizer != data_second.tokenizer:
+        tokenizers = " and ".join(visible(data.tokenizer) for data in (data_first, data_second))
         text += f", haystacks cut to each run's tokens ({tokenizers})"
     alike = any(a.question_digest == b.question_digest for a, b in other_rows)
-    if alike and one.inputs != other.inputs:
+    if alike and data_first.inputs != data_second.inputs:
         text += "; the sources or reserves of the rows may differ"
     return text
 

@@ -270,14 +270,14 @@ class Means:
 
         None of them has a rank where one has fewer than `FEWEST` rows in a cell.
         """
-        there = np.array(sorted(runs), dtype=np.int64)
+        ranked = np.array(sorted(runs), dtype=np.int64)
         column = self.place.get(name)
-        if column is None or len(there) < 2 or self.fewest[there].min() < FEWEST:
+        if column is None or len(ranked) < 2 or self.fewest[ranked].min() < FEWEST:
             return {}
-        better = self.better[column][np.ix_(there, there)]
+        better = self.better[column][np.ix_(ranked, ranked)]
         ahead, behind = better.sum(axis=1), better.sum(axis=0)
-        ranks = (1 + ahead).tolist(), (len(there) - behind).tolist()
-        return dict(zip(there.tolist(), zip(*ranks, strict=True), strict=True))
+        ranks = (1 + ahead).tolist(), (len(ranked) - behind).tolist()
+        return dict(zip(ranked.tolist(), zip(*ranks, strict=True), strict=True))
 
     def order(self, name: Name = (None, None)) -> list[int]:
         """Return the runs by their mean, the best first, unanswered rows counted as wrong."""
@@ -352,12 +352,14 @@ def resample(
         cells = [*zip(family.values(), _cell_draws(family, fills), strict=True)]
         size = min(len(line.scores) for having in family.values() for line in having.values())
         for column in np.flatnonzero(shares.any(axis=1)):
-            own = np.zeros((len(fills), count, DRAWS), dtype=np.float32)
+            share_of_run = np.zeros((len(fills), count, DRAWS), dtype=np.float32)
             for share, (having, means) in zip(shares[column], cells, strict=True):
-                own[:, [*having]] += np.float32(share) * means
-            draws[:, column] += own
+                share_of_run[:, [*having]] += np.float32(share) * means
+            draws[:, column] += share_of_run
             # Where nothing varies, every task counts alike.
-            spread = _spread(own[-1], own[0]) + 1e-4 * shares[column].sum() ** 2 / size
+            spread = (
+                _spread(share_of_run[-1], share_of_run[0]) + 1e-4 * shares[column].sum() ** 2 / size
+            )
             variance[column] += spread
             squares[column] += spread**2 / max(size - 1, 1)
     values, lowest, highest, scored, asked = _values(lines, columns, count)
@@ -423,16 +425,18 @@ def _families(lines: _Lines) -> list[_Lines]:
 
 def _inverse(family: _Lines, shares: Floats, count: int) -> Floats:
     """Return the sum of the squared shares of questions, columns by runs."""
-    sums, known = np.zeros((len(shares), count)), dict[tuple[bytes, ...], Floats]()
+    sums, norms = np.zeros((len(shares), count)), dict[tuple[bytes, ...], Floats]()
     for run in range(count):
-        own = [having.get(run) for having in family.values()]
-        key = tuple(line.key if line else b"" for line in own)
-        if key not in known:
-            asked = [line.questions if line else np.zeros(0, dtype=np.uint64) for line in own]
-            every = np.unique(np.concatenate(asked))
-            each = np.array([np.isin(every, some) / max(len(some), 1) for some in asked])
-            known[key] = ((shares @ each) ** 2).sum(axis=1)
-        sums[:, run] = known[key]
+        lines = [having.get(run) for having in family.values()]
+        key = tuple(line.key if line else b"" for line in lines)
+        if key not in norms:
+            asked = [line.questions if line else np.zeros(0, dtype=np.uint64) for line in lines]
+            questions = np.unique(np.concatenate(asked))
+            membership = np.array(
+                [np.isin(questions, digests) / max(len(digests), 1) for digests in asked]
+            )
+            norms[key] = ((shares @ membership) ** 2).sum(axis=1)
+        sums[:, run] = norms[key]
     return sums
 
 
@@ -487,20 +491,28 @@ def _values(
     values, lowest, highest = np.full((3, len(columns), count), np.nan)
     scored, asked = np.zeros((2, len(columns), count), dtype=np.int64)
     for run in range(count):
-        own = {cell: having[run].scores for cell, having in lines.items() if run in having}
-        answered = {cell: scores[~np.isnan(scores)].tolist() for cell, scores in own.items()}
-        means = {cell: mean_percent(some) if some else np.nan for cell, some in answered.items()}
-        least = {cell: sum(some) / len(own[cell]) * 100 for cell, some in answered.items()}
+        scores_of_cell = {
+            cell: having[run].scores for cell, having in lines.items() if run in having
+        }
+        answered = {
+            cell: scores[~np.isnan(scores)].tolist() for cell, scores in scores_of_cell.items()
+        }
+        means = {
+            cell: mean_percent(scores) if scores else np.nan for cell, scores in answered.items()
+        }
+        least = {
+            cell: sum(scores) / len(scores_of_cell[cell]) * 100 for cell, scores in answered.items()
+        }
         most = {
-            cell: least[cell] + 100 * (1 - len(some) / len(own[cell]))
-            for cell, some in answered.items()
+            cell: least[cell] + 100 * (1 - len(scores) / len(scores_of_cell[cell]))
+            for cell, scores in answered.items()
         }
         for place, column in enumerate(columns.values()):
-            if all(cell in own for cell in column.shares):
+            if all(cell in scores_of_cell for cell in column.shares):
                 at = place, run
                 values[at], lowest[at], highest[at] = map(column.value, (means, least, most))
                 scored[at] = sum(len(answered[cell]) for cell in column.shares)
-                asked[at] = sum(len(own[cell]) for cell in column.shares)
+                asked[at] = sum(len(scores_of_cell[cell]) for cell in column.shares)
     return values, lowest, highest, scored, asked
 
 

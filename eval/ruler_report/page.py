@@ -75,8 +75,8 @@ def file_to_write(out: str | Path | None, place: Path) -> Path:
         if not out:
             raise UsageError(quote(str(place)), A_DATASET)
         raise UsageError(option, "its folder holds a dataset; give a file elsewhere")
-    own = (place / RUN_FILE).is_file() and target == place / FILENAME
-    if target.exists() and not own:
+    is_run_folder = (place / RUN_FILE).is_file() and target == place / FILENAME
+    if target.exists() and not is_run_folder:
         try:
             read_results(target)
         except RulerError as error:

@@ -244,14 +244,14 @@ def retrieval_by_depth(results: Scores, lengths: Sequence[int]) -> Floats:
         if config.family != "niah" or not config.depth or length not in lengths:
             continue
         pieces, shown, count = (
-            np.array(getattr(config.depth, part), float) for part in ("pieces", "shown", "rows")
+            np.array(getattr(config.depth, aspect), float) for aspect in ("pieces", "shown", "rows")
         )
         weight = count * config.scored / max(count.sum(), 1)
         column = lengths.index(length)
         rows[:, column] += weight
         right[:, column] += weight * np.divide(shown, pieces, out=shown * 0, where=pieces > 0)
     for bins in (BINS, 5, 2):
-        pooled = [part.reshape(bins, -1, len(lengths)).sum(axis=1) for part in (right, rows)]
+        pooled = [counts.reshape(bins, -1, len(lengths)).sum(axis=1) for counts in (right, rows)]
         if pooled[1][:, pooled[1].any(axis=0)].min(initial=MIN_ROWS) >= MIN_ROWS:
             break
     with np.errstate(invalid="ignore"):
@@ -275,10 +275,10 @@ def against(runs: Sequence[ScoredRun], name: str, baseline: ScoredRun | None) ->
     if len({*places.values()}) > 1:
         return _by_run(runs, name, places, baseline)
     tasks = {
-        parse_config(config)[0]: one.params[name]
+        parse_config(config)[0]: task.params[name]
         for run in runs
-        for config, one in run.results.configs.items()
-        if name in one.params
+        for config, task in run.results.configs.items()
+        if name in task.params
     }
     if len({*tasks.values()}) < 2:
         options = {key for run in runs for key in options_of(run.results.run)}

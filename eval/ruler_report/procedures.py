@@ -137,7 +137,7 @@ def _options(run: RunInfo, procedure: Procedure) -> Iterator[Entry]:
             yield item, str(theirs), str(ours)
     if set(lengths) - {*procedure.lengths}:
         theirs, ours = (
-            ", ".join(f"{n:,}" for n in those) for those in (procedure.lengths, lengths)
+            ", ".join(f"{n:,}" for n in numbers) for numbers in (procedure.lengths, lengths)
         )
         yield "length in tokens", theirs, ours
     if run.protocol not in procedure.protocols:

@@ -40,8 +40,8 @@ def named_scores(
     Raises:
         RulerError: as `load_scores`; or a run has no score at all.
     """
-    every, labels = _places(runs, names)
-    numbers: dict[str, dict[str, float]] = {place: {} for place in every}
+    by_folder, labels = _places(runs, names)
+    numbers: dict[str, dict[str, float]] = {place: {} for place in by_folder}
     for entry in attributes:
         option = f"--attr {quote(entry)}"
         match = re.fullmatch(r"([^=]+)=([^=]+)(?:=(.+))?", entry)
@@ -57,11 +57,11 @@ def named_scores(
             numbers[place][match[1]] = number
     results = [
         replace(load_scores(run, data), name=labels.get(place, ""), attributes=numbers[place])
-        for place, run in every.items()
+        for place, run in by_folder.items()
     ]
-    for run, one in zip(every.values(), results, strict=True):
-        if not one.scored:
-            name = one.run.model if isinstance(run, Scores) else str(run)
+    for run, result in zip(by_folder.values(), results, strict=True):
+        if not result.scored:
+            name = result.run.model if isinstance(run, Scores) else str(run)
             raise RulerError(
                 quote(name, 200), "no row has a score; resume the run, or leave it out"
             )
@@ -70,7 +70,9 @@ def named_scores(
 
 def _places(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Run], dict[str, str]]:
     """Return the distinct runs by their folder, and the names that the user gives them."""
-    every: dict[str, Run] = {folder_of(run): run for run in runs}  # one that is twice there is one
+    by_folder: dict[str, Run] = {
+        folder_of(run): run for run in runs
+    }  # one that is twice there is one
     labels: dict[str, str] = {}
     for entry in names:
         name, _, place = entry.rpartition("=")
@@ -78,14 +80,18 @@ def _places(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Run], 
             option = f"--name {quote(entry)}"
             raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
         labels[folder_of(place)] = name
-        every[folder_of(place)] = place
-    return every, labels
+        by_folder[folder_of(place)] = place
+    return by_folder, labels
 
 
 def folders_of(runs: Sequence[Run], names: Sequence[str]) -> list[Path]:
     """Return the folders of runs, in the order of `named_scores`; none if one is not a path."""
-    every, _ = _places(runs, names)
-    return [] if any(isinstance(run, Scores) for run in every.values()) else [*map(Path, every)]
+    by_folder, _ = _places(runs, names)
+    return (
+        []
+        if any(isinstance(run, Scores) for run in by_folder.values())
+        else [*map(Path, by_folder)]
+    )
 
 
 def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object]) -> str:
@@ -164,11 +170,19 @@ def options_of(run: RunInfo) -> Mapping[str, Any]:
 
 def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
     """Return in brackets what tells a run from others of its name; empty if that is long."""
-    options = {key: {str(options_of(one).get(key)) for one in runs} for key in options_of(run)}
-    parts = [f"{key} {options_of(run)[key]}" for key, values in options.items() if len(values) > 1]
-    if not parts and run.model_revision and len({one.model_revision for one in runs}) > 1:
-        parts = [f"revision {run.model_revision[:12]}"]
-    text = visible(", ".join(parts))
+    options = {
+        key: {str(options_of(run_alike).get(key)) for run_alike in runs} for key in options_of(run)
+    }
+    differing = [
+        f"{key} {options_of(run)[key]}" for key, values in options.items() if len(values) > 1
+    ]
+    if (
+        not differing
+        and run.model_revision
+        and len({run_alike.model_revision for run_alike in runs}) > 1
+    ):
+        differing = [f"revision {run.model_revision[:12]}"]
+    text = visible(", ".join(differing))
     return f" ({text})" if 0 < len(text) <= 40 else ""
 
 
@@ -248,8 +262,10 @@ def flips(
 
     Those shown differ most, in the order of the configs; none where rows or answers are not there.
     """
-    found = sorted(_flipped(*runs), key=lambda flip: -abs(flip[1]))
-    lost, won = ([flip for flip in found if (flip[1] < 0) == is_lost] for is_lost in (True, False))
+    flipped = sorted(_flipped(*runs), key=lambda flip: -abs(flip[1]))
+    lost, won = (
+        [flip for flip in flipped if (flip[1] < 0) == is_lost] for is_lost in (True, False)
+    )
     chosen = [*lost[:SHOWN], *won[:SHOWN]]
     try:
         texts = [_texts(place, [pair[at] for pair, _ in chosen], data)
@@ -262,8 +278,10 @@ def flips(
             question, outputs, first = texts[0][pair[0]]
             *_, second = texts[1][pair[1]]
             (config, index), scores = pair[0], [_score(*x) for x in zip(runs, pair, strict=True)]
-            both = (scores[0], scores[1])
-            rows.append(Flip(f"{config}/{index}", question, outputs, both, (first, second)))
+            pair_of_scores = (scores[0], scores[1])
+            rows.append(
+                Flip(f"{config}/{index}", question, outputs, pair_of_scores, (first, second))
+            )
     return Flips(labels, len(lost), len(won), tuple(rows))
 
 
@@ -274,15 +292,15 @@ _Key = tuple[str, int]
 def _flipped(first: Scores, second: Scores) -> Iterator[tuple[tuple[_Key, _Key], float]]:
     """Yield rows that ask the same in the same config, and how much the score rose."""
     for config, scores in first.configs.items():
-        other = second.configs.get(config)
-        if other is None:
+        config_after = second.configs.get(config)
+        if config_after is None:
             continue
-        places = {digest: index for index, digest in enumerate(other.question_ids.tolist())}
+        places = {digest: index for index, digest in enumerate(config_after.question_ids.tolist())}
         for index, digest in enumerate(scores.question_ids.tolist()):
             place = places.get(digest)
             if place is None:
                 continue
-            before, after = scores.headline_scores[index], other.headline_scores[place]
+            before, after = scores.headline_scores[index], config_after.headline_scores[place]
             if before is not None and after is not None and (before == 1) != (after == 1):
                 yield ((config, index), (config, place)), after - before
 

@@ -241,12 +241,12 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
     runs = lineup([runs]) if isinstance(runs, Scores) else runs
     results, means, line = runs.runs[run], runs.means, runs.frame.lines[run]
     whole = runs.whole(run)
-    own, place = (means, run) if whole is None else (whole, 0)
-    means, run = (own, place) if not runs.frame.tasks else (means, run)
+    means_own, place = (means, run) if whole is None else (whole, 0)
+    means, run = (means_own, place) if not runs.frame.tasks else (means, run)
     table = results.table
-    every = [*line]
-    lengths = tuple(sorted({length for _, length in every}))
-    tasks = tuple(dict.fromkeys(task for task, _ in every))
+    cells_of_run = [*line]
+    lengths = tuple(sorted({length for _, length in cells_of_run}))
+    tasks = tuple(dict.fromkeys(task for task, _ in cells_of_run))
     group, category_of = group_of(results), categories_of([results])
     names = [name for name in CATEGORIES if name in category_of.values()]
 
@@ -255,9 +255,9 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
         return {length: cell for length, cell in cells.items() if cell}
 
     def over_lengths(keys: Iterable[str | None]) -> dict[str, Estimate]:
-        found = {key: means.estimate((key, None), run) for key in keys
+        by_task = {key: means.estimate((key, None), run) for key in keys
                  if (key, None) in means.columns}  # fmt: skip
-        return {key or OVERALL: mean for key, mean in found.items() if mean}
+        return {key or OVERALL: mean for key, mean in by_task.items() if mean}
 
     overall, mean = row(None), over_lengths([None]).get(OVERALL)
     averages = {"avg": mean, **over_lengths(AVERAGES[1:])} if mean else {}
@@ -266,7 +266,7 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
         tasks=tasks,
         group=group,
         category_of=category_of,
-        cells={task: row(task, own, place) for task in tasks},
+        cells={task: row(task, means_own, place) for task in tasks},
         official=_cell_means(results, line, table.official),
         exact=_cell_means(results, line, table.exact),
         f1=_cell_means(results, line, table.f1),
@@ -277,7 +277,7 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
         by_category=over_lengths(names),
         mean=mean,
         averages=averages if len(averages) == len(AVERAGES) else {},
-        effective=dict(_effective_lengths(results, own, place)),
+        effective=dict(_effective_lengths(results, means_own, place)),
         error=stated_error(results),
         claims=_claims(results, row),
         sample_spread=_sample_spread(results),

@@ -165,25 +165,25 @@ def _kinds(configs: Iterable[ConfigScores]) -> list[str]:
 
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
     """Yield tables of published scores with the runs that can be compared with them, ranked."""
-    for (group, what), number in PUBLISHED.items():
+    for (group, column), number in PUBLISHED.items():
         columns = [
-            (run, run.summary.overall if what == OVERALL else run.summary.categories[what])
+            (run, run.summary.overall if column == OVERALL else run.summary.categories[column])
             for run in runs
-            if run.summary.group == group and what in run.summary.effective
+            if run.summary.group == group and column in run.summary.effective
         ]
         means = [
             (run, {n: mean for n, mean in by.items() if mean.scored == mean.asked})
             for run, by in columns
         ]
         if comparable := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
-            yield _beside(group, what, number, comparable)
+            yield _beside(group, column, number, comparable)
 
 
 def _beside(
-    group: str, what: str, number: str, runs: Sequence[tuple[ScoredRun, Mapping[int, Estimate]]]
+    group: str, column: str, number: str, runs: Sequence[tuple[ScoredRun, Mapping[int, Estimate]]]
 ) -> Table:
     editions = {(run.results.run.data.edition, run.results.run.data.sample) for run, _ in runs}
-    other = editions != {(MEASURED_ON[PAPER], False)}
+    on_other_rows = editions != {(MEASURED_ON[PAPER], False)}
     paper = [
         line
         for line in published(PAPER)
@@ -191,15 +191,15 @@ def _beside(
     ]
     lines = [*paper]
     for run, means in runs:
-        scores = {length: one.value or 0.0 for length, one in means.items() if length in LENGTHS}
+        scores = {length: mean.value or 0.0 for length, mean in means.items() if length in LENGTHS}
         whole = tuple(means) == LENGTHS
         averages = {
             name: float(weights(len(LENGTHS), name) @ np.array([*scores.values()]))
             for name in AVERAGES
             if whole
         }
-        name = f"{run.label}, on other rows" if other else run.label
-        effective = run.summary.effective[what].length
+        name = f"{run.label}, on other rows" if on_other_rows else run.label
+        effective = run.summary.effective[column].length
         lines.append(Published(number, group, name, effective, scores, averages, {}))
     lines.sort(key=lambda line: -line.averages.get("wavg_inc", -1))
     rows = tuple(
@@ -211,8 +211,8 @@ def _beside(
         )
         for line in lines
     )
-    where = "on other rows" if other else "on rows of this edition with other questions"
-    title = "13 tasks" if what == OVERALL else what
+    where = "on other rows" if on_other_rows else "on rows of this edition with other questions"
+    title = "13 tasks" if column == OVERALL else column
     caption = (
         f"{title[0].upper()}{title[1:]}, beside the paper's {group} models (Table {number} of "
         f"arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the runs are {where}, "
@@ -223,12 +223,14 @@ def _beside(
     return Table(f"published-{group}-{number}", caption, head, rows, marked)
 
 
-def _average_with_rank(line: Published, name: str, every: Sequence[Published]) -> str:
+def _average_with_rank(line: Published, name: str, lines: Sequence[Published]) -> str:
     """Return an average over lengths with its rank; empty where a run lacks a length."""
     if name not in line.averages:
         return ""
     value = line.averages[name]
-    (rank, *_) = ranks([value, *(one.averages[name] for one in every if name in one.averages)])
+    (rank, *_) = ranks(
+        [value, *(line_below.averages[name] for line_below in lines if name in line_below.averages)]
+    )
     return f"{value:.1f}" + (f" ({rank})" if name != "avg" else "")
 
 
@@ -260,8 +262,8 @@ def answers(run: ScoredRun) -> Table:
             best = f"{100 * floor.score:.1f} ({visible(floor.strategy)})"
             floors = [best, f"{100 * floor.listing:.1f}"]
         shares = (
-            format_share(len(some) / config.scored) if some else ""
-            for some in (config.truncated, config.empty)
+            format_share(len(answers_of_kind) / config.scored) if answers_of_kind else ""
+            for answers_of_kind in (config.truncated, config.empty)
         )
         scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
         names = (task, format_length(length), scored)
@@ -321,8 +323,8 @@ def claims(run: ScoredRun) -> Iterator[Table]:
         return
 
     rows = [
-        (task, what, *(format_number(by.get(length), 1) for length in lengths))
-        for what, rates in (
+        (task, kind, *(format_number(by.get(length), 1) for length in lengths))
+        for kind, rates in (
             ("present; says none", claims.false_none),
             ("absent; names a value", claims.hallucinated),
         )

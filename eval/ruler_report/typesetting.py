@@ -175,8 +175,8 @@ def split_interval(cell: str) -> tuple[str, str | None]:
     >>> split_interval("+1.3 [0.2, 2.4] *")
     ('+1.3 *', '0.2, 2.4')
     """
-    value, bracket, rest = cell.partition(" [")
-    interval, _, mark = rest.partition("]")
+    value, bracket, remainder = cell.partition(" [")
+    interval, _, mark = remainder.partition("]")
     return value + mark, interval if bracket else None
 
 
@@ -325,12 +325,12 @@ class Printable(ABC):
         """Return what is printed, without the notes."""
 
     def __rich_console__(self, console: Console, _: ConsoleOptions) -> Iterator[RenderableType]:
-        for part in self.display_parts():
-            if isinstance(part, str):  # what reads a pipe gets a line as one
+        for display_part in self.display_parts():
+            if isinstance(display_part, str):  # what reads a pipe gets a line as one
                 wide = not console.is_terminal
-                yield Text(part, no_wrap=wide, overflow="ignore" if wide else "fold")
+                yield Text(display_part, no_wrap=wide, overflow="ignore" if wide else "fold")
             else:
-                yield part
+                yield display_part
 
     def __str__(self) -> str:
         return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
@@ -338,10 +338,12 @@ class Printable(ABC):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [*self.display_parts(), *(f"note: {note}" for note in self.notes)]
+        displayed = [*self.display_parts(), *(f"note: {note}" for note in self.notes)]
         return "\n".join(
-            Markup("<p>{}</p>").format(part) if isinstance(part, str) else part._repr_html_()
-            for part in parts
+            Markup("<p>{}</p>").format(display_part)
+            if isinstance(display_part, str)
+            else display_part._repr_html_()
+            for display_part in displayed
         )
 
 

@@ -37,7 +37,9 @@ class Dialect:
 
     def without(self, name: str) -> "Dialect":
         """Return it without a field, which the server refuses."""
-        fields = {other: value for other, value in self.fields.items() if other != name}
+        fields = {
+            field_name: value for field_name, value in self.fields.items() if field_name != name
+        }
         return replace(self, fields=fields, refused=(*self.refused, name))
 
 
@@ -46,14 +48,14 @@ Probe = Callable[[Dialect], Mapping[str, Any] | RequestError]
 
 
 def negotiate(
-    probe: Probe, dialect: Dialect, given: Collection[str], server: str
+    probe: Probe, dialect: Dialect, chosen: Collection[str], server: str
 ) -> tuple[Dialect, Mapping[str, Any]]:
     """Return what the server takes, and its reply to that.
 
     Args:
         probe: sends a request.
         dialect: to begin with.
-        given: fields of the user, which are never left out.
+        chosen: fields of the user, which are never left out.
         server: its name, for warnings.
 
     Raises:
@@ -65,7 +67,7 @@ def negotiate(
             reply = {}
             break
         names = named(reply, (*dialect.fields, *LIMITS, "stream"))
-        optional = [name for name in names if name in dialect.fields and name not in given]
+        optional = [name for name in names if name in dialect.fields and name not in chosen]
         if names[:1] in ([name] for name in LIMITS) and not is_renamed:
             dialect, is_renamed = replace(dialect, limit=LIMITS[dialect.limit]), True
             warn(f"{server}: takes {dialect.limit} as the limit ({quote(reply.message, 120)})")
@@ -80,7 +82,7 @@ def negotiate(
         else:
             raise reply
     for name, (value, message) in doubtful.items():
-        refused = tuple(other for other in dialect.refused if other != name)
+        refused = tuple(word for word in dialect.refused if word != name)
         fuller = replace(dialect, fields={**dialect.fields, name: value}, refused=refused)
         if isinstance(again := probe(fuller), RequestError) and not again.is_spent:
             _tell(server, name, message)
@@ -102,9 +104,9 @@ def named(error: RequestError, fields: Collection[str]) -> list[str]:
     if error.field in fields:
         return [str(error.field)]
     places = {
-        name: found.start()
+        name: match.start()
         for name in fields
-        if (found := re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", error.message))
+        if (match := re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", error.message))
     }
     return sorted(places, key=lambda name: (name == "temperature", places[name]))
 

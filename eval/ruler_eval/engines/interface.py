@@ -63,7 +63,7 @@ class Request:
         answer_tokens: int | None,
         seconds: float,
         slack: int = 0,
-        **known: Any,  # noqa: ANN401 - fields of `Answer`
+        **details: Any,  # noqa: ANN401 - fields of `Answer`
     ) -> Answer:
         """Return the record of what was generated; an error if it does not answer the row.
 
@@ -71,15 +71,15 @@ class Request:
         do not say otherwise. By up to `slack` tokens a server's count of the prompt may differ.
         """
         read = {"prompt_tokens": len(self.ids), "counted": "engine"}
-        known = {**read, **known, "answer_tokens": answer_tokens}
-        known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
+        details = {**read, **details, "answer_tokens": answer_tokens}
+        details |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
         # A server or a function may return anything.
         misreported = {
             name: f"{_short(value)} is reported as {name}"
-            for name, value in known.items()
+            for name, value in details.items()
             if not _fits(value, KINDS[name])
         }
-        answer = replace(self.failed(""), error=None, **(known | dict.fromkeys(misreported)))
+        answer = replace(self.failed(""), error=None, **(details | dict.fromkeys(misreported)))
         error = next(iter(misreported.values()), None) or why_unanswered(
             answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack
         )
@@ -132,9 +132,9 @@ class NotInstalled(UsageError):
 T = TypeVar("T", bound="DataclassInstance")
 
 
-def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
+def check_options(engine: str, allowed: Iterable[str], options: Mapping[str, Any]) -> None:
     """Refuse options that an engine does not know, naming those that are spelled similarly."""
-    names = sorted(known)
+    names = sorted(allowed)
     for name in (each for each in options if each not in names):
         hint = f"it knows {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
         if near := difflib.get_close_matches(name, names, 3):
@@ -145,19 +145,19 @@ def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any])
 
 def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """Return the options that are fields of an engine's dataclass, as such, and all others."""
-    names = {one.name for one in fields(kind)} & options.keys()
+    names = {field.name for field in fields(kind)} & options.keys()
     try:
-        own = TypeAdapter(kind).validate_python({name: options[name] for name in names})
+        engine_options = TypeAdapter(kind).validate_python({name: options[name] for name in names})
     except ValidationError as error:
         first = error.errors()[0]
         option = f"--option {'.'.join(map(str, first['loc']))}={quote(str(first['input']))}"
         raise UsageError(option, first["msg"]) from error
-    return own, {name: value for name, value in options.items() if name not in names}
+    return engine_options, {name: value for name, value in options.items() if name not in names}
 
 
 def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
     """Return the options of an engine that takes no others."""
-    check_options(engine, (one.name for one in fields(kind)), options)
+    check_options(engine, (field.name for field in fields(kind)), options)
     return take_options(kind, options)[0]
 
 

@@ -319,10 +319,10 @@ class Client:
     def _answer(self, request: Request, record: Mapping[str, Any], seconds: float) -> Answer:
         share = int(self.options.tolerance * len(request.ids))
         slack = max(self.api.slack, share) if self.api.slack else 0
-        known = dict(record)
-        text, finish = known.pop("text"), known.pop("finish")
-        tokens = known.pop("answer_tokens", None)
-        return request.answered(text, finish, tokens, seconds, slack=slack, **known)
+        details = dict(record)
+        text, finish = details.pop("text"), details.pop("finish")
+        tokens = details.pop("answer_tokens", None)
+        return request.answered(text, finish, tokens, seconds, slack=slack, **details)
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:

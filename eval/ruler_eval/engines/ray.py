@@ -48,8 +48,8 @@ def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
-    options, rest = take_options(RayOptions, config.options)
-    inner = replace(config, engine=options.engine, options=rest)
+    options, options_left = take_options(RayOptions, config.options)
+    inner = replace(config, engine=options.engine, options=options_left)
     make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
     engine = make(inner)
     info = {**installed_versions("ray", "ray"), "engine": options.engine, **engine.info}
@@ -106,36 +106,40 @@ def _generate(
     make: Callable[[EvalConfig], Engine],
     requests: Iterator[Request | None],
 ) -> Iterator[Answer]:
-    ray, own = connect(), config.options
+    ray, settings = connect(), config.options
     gpus = options.gpus
     if gpus is None:
-        size = config.tensor_parallel * int(own.get("pipeline_parallel_size", 1))
+        size = config.tensor_parallel * int(settings.get("pipeline_parallel_size", 1))
         gpus = 0 if options.engine == "oracle" else size
     try:
         nodes = sorted(int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"])
-        spread = gpus > max(nodes) > 0 or own.get("distributed_executor_backend") == "ray"
+        spread = gpus > max(nodes) > 0 or settings.get("distributed_executor_backend") == "ray"
         fitting = sum(n // gpus for n in ([sum(nodes)] if spread else nodes)) if gpus else 1
         bundles = [{"CPU": 1, "GPU": 1 if spread else gpus}, *[{"GPU": 1}] * (spread * (gpus - 1))]
         if gpus > 1 and config.engine == "vllm":
             backend = {"distributed_executor_backend": "ray" if spread else "mp"}
-            config = replace(config, options={**backend, **own})
+            config = replace(config, options={**backend, **settings})
 
         def start() -> Copy:
             group = ray.util.placement_group(bundles, strategy="PACK")
             place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 group, 0, placement_group_capture_child_tasks=True
             )
-            own = 0 if spread else gpus  # vLLM itself starts a worker on each GPU of the group
-            about = {"num_cpus": 1, "num_gpus": own, "scheduling_strategy": place}
+            gpus_of_actor = (
+                0 if spread else gpus
+            )  # vLLM itself starts a worker on each GPU of the group
+            about = {"num_cpus": 1, "num_gpus": gpus_of_actor, "scheduling_strategy": place}
             actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
             serve = actor.serve.options(num_returns="streaming")
             return Copy(group, actor, serve.remote(make, config))
 
-        what = f"{gpus} GPUs{'' if spread else ' on one node'}" if gpus else "1 CPU"
-        short = f"with {what} each; GPUs of its nodes, free or not: {nodes}; ask for less, wait "
+        resources = f"{gpus} GPUs{'' if spread else ' on one node'}" if gpus else "1 CPU"
+        short = (
+            f"with {resources} each; GPUs of its nodes, free or not: {nodes}; ask for less, wait "
+        )
         short += "longer (--option wait=900), or use its CPUs (--option gpus=0); see `ray status`"
         copies = [start() for _ in range(options.copies or max(1, fitting))]
-        window = max(WINDOW, int(own.get("max_num_seqs") or 0) + 32)
+        window = max(WINDOW, int(settings.get("max_num_seqs") or 0) + 32)
         yield from dispatch(ray, copies, start, requests, options.wait, short, window)
     finally:
         ray.shutdown()
@@ -209,7 +213,7 @@ def _supply(
 ) -> None:
     """Give rows to the copies that have fewest, until all have as many as they can use."""
     while ready:
-        copy = min(ready, key=lambda each: len(each.requests))
+        copy = min(ready, key=lambda candidate: len(candidate.requests))
         request = next(new, None) if len(copy.requests) < window else None
         if request is None and again and not copy.requests:
             request = again.pop(0)
