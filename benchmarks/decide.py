@@ -10,6 +10,7 @@ mean of all 6,500 rows, which is what they are about.
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 from measuring import about, table
@@ -28,7 +29,7 @@ SHAPES = {
     "as published": (0, 0, 0.1, 0.3, 0.3, 0.5, 0.6, 0.2, 0.5, 3.0, 1.3, 2.0, 4.2),
 }
 #: Points by which a run's chances differ from the baseline's, and the margin.
-DIFFERENCES, MARGIN = (3, 1, 0, -1, -2, -4), 1.0
+BASELINES, DIFFERENCES, MARGIN = (99, 95, 90), (0, -1, -3, -10), 1.0
 
 
 def chances_of(mean: float, shape: Sequence[float]) -> Floats:
@@ -91,11 +92,11 @@ def thresholds(means: Sequence[float], runs: int) -> Iterator[tuple[object, ...]
 
 def differences(runs: int) -> Iterator[tuple[object, ...]]:
     """Yield rows of the table on a baseline: half of its answers are drawn again."""
-    for change in DIFFERENCES:
-        rng, rounds, said = np.random.default_rng([runs, change + 50]), [], []
+    for mean, change in product(BASELINES, DIFFERENCES):
+        rng, rounds, said = np.random.default_rng([runs, mean, change + 50]), [], []
         for _ in range(runs):
-            base = scores_of(chances_of(90, SHAPES["as published"]), rng)
-            other = scores_of(chances_of(90 + 2 * change, SHAPES["as published"]), rng)
+            base = scores_of(chances_of(mean, SHAPES["as published"]), rng)
+            other = scores_of(chances_of(mean + 2 * change, SHAPES["as published"]), rng)
             own = np.where(rng.random(base.shape) < 0.5, other, base)
             gap = (own - base + 1) / 2
             number, side = stop(gap, (1 - MARGIN / 100) / 2, ALPHA / LENGTHS)
@@ -103,7 +104,7 @@ def differences(runs: int) -> Iterator[tuple[object, ...]]:
             right = "above" if 100 * (own - base).mean() >= -MARGIN else "below"
             said.append("wrong" if side not in (right, "cannot tell") else side)
         counts = [said.count(each) for each in ("above", "below", "cannot tell", "wrong")]
-        yield (f"{change:+}", f"{np.mean(rounds):.0f}", *counts)
+        yield (mean, f"{change:+}", f"{np.mean(rounds):.0f}", *counts)
 
 
 def widths(runs: int) -> Iterator[tuple[object, ...]]:
@@ -148,9 +149,9 @@ At {100 * ALPHA:.0f} % for {LENGTHS} lengths together. `wrong`: the other side t
     print(f"""
 ## Is it not worse than a baseline, by {MARGIN:.0f} point?
 
-Mean of the baseline 90; half of its answers are drawn again. `above`: not worse.
+Half of the baseline's answers are drawn again. `above`: not worse.
 """)
-    print(*table(("points", "rows", "above", "below", "cannot tell", "wrong"),
+    print(*table(("baseline", "points", "rows", "above", "below", "cannot tell", "wrong"),
                  list(differences(runs))), sep="\n")  # fmt: skip
     few = max(1, runs // 4)
     print(f"""
