@@ -14,11 +14,10 @@ from pathlib import Path
 from measuring import cpu
 
 from ruler_builders.checks.solvers import row_findings
-from ruler_builders.pipeline.build_context import BuildContext, open_context
-from ruler_builders.pipeline.build_one import made_rows
+from ruler_builders.pipeline.build_dir import write_rows
+from ruler_builders.pipeline.build_one import BuildContext, made_rows, open_context
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import no_cycles
-from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_data.names import config_file, config_name
 from ruler_data.row import PackedRow
 from ruler_data.suites import RULER

@@ -37,7 +37,7 @@ from typing import Any
 
 from measuring import table as markdown
 
-from ruler_builders.pipeline.build_context import probes
+from ruler_builders.pipeline.build_one import probes
 from ruler_builders.upstream import (
     EDITIONS,
     Arguments,

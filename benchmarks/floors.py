@@ -17,7 +17,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from ruler_builders.checks.floors import ROWS, FloorMeter
-from ruler_builders.pipeline.build_context import BuildContext, open_context
+from ruler_builders.pipeline.build_one import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_data.floors import table

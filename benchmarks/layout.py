@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 from measuring import about, facts, table
 
-from ruler_builders.pipeline.write_parquet import parquet_options, row_groups
+from ruler_builders.pipeline.build_dir import parquet_options, row_groups
 from ruler_data import TASKS, Manifest, parse_config
 from ruler_data.parquet import SCHEMA, read_rows
 

@@ -23,10 +23,10 @@ from typing import Any
 from measuring import about, facts, table
 
 from ruler_builders.checks.solvers import row_findings
-from ruler_builders.pipeline.build_context import BuildContext, open_context
+from ruler_builders.pipeline.build_dir import write_rows
+from ruler_builders.pipeline.build_one import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row, make_rows
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
 from ruler_data.suites import RULER, packaged

@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 from measuring import table
 
-from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_builders.pipeline.build_dir import write_rows
 from ruler_data import TASKS, Row
 from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config

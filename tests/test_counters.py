@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.pipeline.build_context import (
+from ruler_builders.pipeline.build_one import (
     PROBE_LENGTH,
     open_context,
     probes,

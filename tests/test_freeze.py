@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ruler_builders.pipeline import write_parquet as freeze
-from ruler_builders.pipeline.write_parquet import row_groups, write_rows
+from ruler_builders.pipeline import build_dir as freeze
+from ruler_builders.pipeline.build_dir import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.dataset import checked_rows
 from ruler_data.parquet import read_rows, to_table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.sources.user_texts import find_user_texts
+from ruler_builders.sources.domains import find_user_texts
 from ruler_data import UsageError
 from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run

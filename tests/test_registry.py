@@ -19,8 +19,8 @@ from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.file import vocabulary
 from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from ruler_data.tokenizers.package import Member, Wheel, read_member
-from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
+from ruler_data.tokenizers.tiktoken import read_ranks, tokenizer_json
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.running import tiny

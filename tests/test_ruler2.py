@@ -14,7 +14,7 @@ import ruler_builders
 import ruler_data
 from ruler_builders import prompts as prompts
 from ruler_builders.sources import Library
-from ruler_builders.sources.mmlu import read_choices
+from ruler_builders.sources.qa import read_choices
 from ruler_data import Row
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged

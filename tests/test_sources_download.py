@@ -13,8 +13,7 @@ import pytest
 
 from ruler_builders.sources import Library, essays, wheel
 from ruler_builders.sources.essays import punkt_cutter
-from ruler_builders.sources.fetch import download_sources
-from ruler_builders.sources.wheel import INSIDE, MEMBERS, WHEEL
+from ruler_builders.sources.wheel import INSIDE, MEMBERS, WHEEL, download_sources
 from ruler_data.errors import RulerError, UsageError
 
 FOLDER = "packages/ab"

@@ -17,8 +17,7 @@ import pytest
 
 import ruler_builders
 from ruler_builders.card import Address, card_files
-from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.write_parquet import parquet_options
+from ruler_builders.pipeline.build_dir import BuildDir, parquet_options
 from ruler_builders.proof import CLAIMED, Verdict, proved
 from ruler_data import Row, Span
 from ruler_data.manifest import Manifest, _self_digest, layout

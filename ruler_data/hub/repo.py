@@ -21,8 +21,7 @@ from huggingface_hub import (
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client
-from ruler_data.hub.retry import explain, refuses, with_retries
+from ruler_data.hub.client import client, explain, refuses, with_retries
 
 #: The branch that releases are committed to.
 BRANCH = "main"

@@ -24,7 +24,7 @@ from ruler_data.tokenizers.counters import (
     gigatoken_counter,
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
-from ruler_data.tokenizers.ranks import tokenizer_json
+from ruler_data.tokenizers.tiktoken import tokenizer_json
 from ruler_data.untrusted.text import JSON_BYTES, parse_json, read_bytes
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_con
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
-from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
-from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
+from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer, read_ranks, tokenizer_json
 from ruler_data.untrusted.text import JSON_BYTES, read_bytes
 
 

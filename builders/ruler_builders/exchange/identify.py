@@ -19,7 +19,7 @@ from os.path import commonprefix
 from pathlib import Path
 
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
-from ruler_builders.pipeline.build_context import ByteCounter
+from ruler_builders.pipeline.build_one import ByteCounter
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library

@@ -21,10 +21,9 @@ from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.ruler2_rows import gold_texts
 from ruler_builders.checks.solvers import LEAST_FILL, solve
 from ruler_builders.exchange.layouts import OtherRow, all_tasks, find_files, new_folder, read_file
-from ruler_builders.pipeline.build_context import BuildContext, open_context
-from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.build_dir import BuildDir, write_rows
+from ruler_builders.pipeline.build_one import BuildContext, open_context
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
 from ruler_builders.sources.text_files import sha256_of
 from ruler_builders.upstream import TEMPLATES, UpstreamSources

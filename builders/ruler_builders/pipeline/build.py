@@ -15,9 +15,8 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.build_one import build_in_worker, build_one
+from ruler_builders.pipeline.build_one import BuildContext, build_in_worker, build_one, open_context
 from ruler_builders.pipeline.fit import answer_need, need
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs

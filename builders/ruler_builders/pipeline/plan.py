@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from ruler_builders.sources.catalogue import EssaysName
+from ruler_builders.sources.domains import find_user_texts
 from ruler_builders.sources.library import Kind
-from ruler_builders.sources.user_texts import find_user_texts
 from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED

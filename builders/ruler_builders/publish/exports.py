@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.publish.version_rules import Version
+from ruler_builders.publish.plan import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.repo import (
     PushFile,

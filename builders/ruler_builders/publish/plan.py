@@ -1,25 +1,123 @@
 """Plan a release: the published and the built configs as one dataset, and its version."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ruler_builders.card import OPEN_LICENCES, Address, card_files
 from ruler_builders.pipeline.build import compared_inputs
-from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.floors import floor as packaged_floor
 from ruler_data.hub.download import Release, open_release
 from ruler_data.hub.repo import PushFile, changed, head, missing, tags, tree
 from ruler_data.manifest import BALANCED, FILENAME, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import counted, parse_config, quote
+from ruler_data.names import counted, parse_config, quote, released_version
 from ruler_data.parquet import read_packed
 from ruler_data.row import digest_rows
 from ruler_data.tasks import config_place, task_place
 from ruler_data.version import __version__
+
+
+class Change(IntEnum):
+    """How a release changes what was published before, in rising order."""
+
+    NONE = 0
+    PATCH = 1  # same rows, other bytes
+    MINOR = 2  # rows only added
+    MAJOR = 3  # rows changed
+
+    @property
+    def about(self) -> str:
+        """The change in words."""
+        words = ("nothing changes", "other bytes of the same rows", "rows are only added")
+        return (*words, "rows change")[self]
+
+
+class Version(NamedTuple):
+    """A version number.
+
+    >>> Version.parse("1.4.2").after(Change.MINOR)
+    Version(major=1, minor=5, patch=0)
+    """
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def tag(self) -> str:
+        """The name of its tag."""
+        return f"v{self}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Version":
+        """Read a version."""
+        version = cls.of_tag(f"v{text}")
+        if version is None:
+            msg = f"version {quote(text)}: write MAJOR.MINOR.PATCH, e.g. 1.0.0"
+            raise UsageError(msg)
+        return version
+
+    @classmethod
+    def of_tag(cls, tag: str) -> "Version | None":
+        """Return the version that a tag names, or None for any other tag."""
+        text = released_version(tag)
+        return cls(*map(int, text.split("."))) if text else None
+
+    def after(self, change: Change) -> "Version":
+        """Return the next version after a change."""
+        if change is Change.NONE:
+            return self
+        place = Change.MAJOR - change
+        return Version._make([*self[:place], self[place] + 1, 0, 0][:3])
+
+    def says(self, before: "Version") -> Change | None:
+        """Return the change that this version states since another; None if it is not later.
+
+        Numbers may be skipped, so that repos of several tokenizers can share a version.
+
+        >>> Version(1, 3, 0).says(Version(1, 0, 4))
+        <Change.MINOR: 2>
+        """
+        if self <= before:
+            return Change.NONE if self == before else None
+        place = next(place for place in range(3) if self[place] != before[place])
+        return None if any(self[place + 1 :]) else Change(Change.MAJOR - place)
+
+
+def change(
+    before: Manifest, after: Manifest, digest_of_first: Callable[[ConfigInfo, int], str]
+) -> tuple[Change, str]:
+    """Return the change between two manifests of one version number, and its first difference.
+
+    `after` has all configs of `before`. `digest_of_first` returns the digest of so many rows of one
+    of its configs, its first ones: a config to whose rows others are added keeps those that it had.
+    """
+    added = [name for name in after.configs if name not in before.configs]
+    for name, info in before.configs.items():
+        now = after.configs[name]
+        if now.rows > info.rows and digest_of_first(now, info.rows) == info.digest:
+            added.append(f"{name} ({info.rows} rows, now {now.rows})")
+        elif (now.digest, now.rows) != (info.digest, info.rows):
+            return Change.MAJOR, f"other rows in {name}"
+    if added:
+        return Change.MINOR, f"new: {', '.join(added)}"
+    configs, files = before.configs.items(), after.files.items()
+    edits = [
+        *(f"other bytes of {name}" for name, info in configs if after.configs[name] != info),
+        *(f"other {file}" for file, entry in files if before.files.get(file) != entry),
+        *(["other facts in the manifest"] if after != before else []),
+    ]
+    return (Change.PATCH, edits[0]) if edits else (Change.NONE, "")
+
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")

@@ -22,11 +22,17 @@ import yaml
 from ruler_builders.card import CARD_BYTES
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
-from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, unpinned_sources
+from ruler_builders.publish.plan import (
+    Plan,
+    Target,
+    Version,
+    closed_licences,
+    make_plan,
+    unpinned_sources,
+)
 from ruler_builders.publish.siblings import label, listed_repos, put_index
-from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.client import UNREACHABLE, is_reachable, token
+from ruler_data.hub.client import UNREACHABLE, HubDown, is_reachable, token
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -37,7 +43,6 @@ from ruler_data.hub.repo import (
     tree,
     whoami,
 )
-from ruler_data.hub.retry import HubDown
 from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ruler_builders.publish.version_rules import Version
+from ruler_builders.publish.plan import Version
 from ruler_data.errors import UsageError
 from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME as INDEX

@@ -5,13 +5,25 @@
                                         the line above, with the blank line that follows it
     def median(values):                 a line that begins a passage
 
-The texts of the package are in `packaged`, those of users in `user_texts`.
+The texts of the package are in `packaged`. A user's own (`--haystack DIR`) are text files: each
+sub-folder is a domain, or the folder itself; names that begin with a dot and links to folders are
+ignored.
 """
 
+import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ruler_builders.sources.catalogue import SourceSpec
+from ruler_builders.sources.text_files import read_text, sha256_listing
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import sha256_file
+from ruler_data.manifest import SourceInfo
+from ruler_data.names import quote
 
 #: Prefix of a domain's name in the name of its source.
 PREFIX = "domain_"
@@ -80,3 +92,102 @@ def _wrap(line: str) -> list[str]:
     return textwrap.wrap(
         text, WIDTH, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
     )
+
+
+#: Most bytes of all files.
+LARGEST = 64_000_000
+#: Allowed names of a domain: they become part of a task's name.
+NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
+#: Names that the package uses.
+RESERVED = (*BUNDLED, "mixed", "all")
+
+
+@dataclass(frozen=True)
+class UserTexts:
+    """A folder of texts, listed and not yet read: the files of each domain, by path within it."""
+
+    root: Path
+    domains: Mapping[str, tuple[str, ...]]
+
+    def domain(self, name: str) -> Domain:
+        """Read a domain.
+
+        Raises:
+            UsageError: a file is not text, or no file holds any.
+        """
+        try:
+            domain = cut(read_text(self.root / file) for file in self.domains[name])
+        except RulerError as error:
+            msg = f"--haystack: domain {name}: {error}"
+            raise UsageError(msg) from error
+        if not domain.lines:
+            msg = f"--haystack: domain {name}: its files hold no text"
+            raise UsageError(msg)
+        return domain
+
+    def info(self, name: str) -> SourceInfo:
+        """Return the entry of a domain for the manifest: a hash of its contents, and no path."""
+        files = self.domains[name]
+        size = sum((self.root / file).stat().st_size for file in files)
+        sha256 = sha256_listing({file: sha256_file(self.root / file) for file in files})
+        return own_info(PREFIX + name, sha256, f"files: {len(files)}; bytes: {size}")
+
+
+def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
+    """Return the entry of a domain or a file of the user for the manifest."""
+    title = f"Texts of whoever built this: {name.removeprefix(PREFIX)}"
+    author = "unknown to ruler-data; ask whoever built this"
+    spec = SourceSpec(name, title, "", "unknown", author)
+    return spec.info(sha256, detail, pinned=False, kind="own")
+
+
+def missing_domain(name: str, texts_of_user: UserTexts | None) -> str:
+    """Return the message for a domain that does not exist; empty if it does."""
+    domains = (*BUNDLED, *(texts_of_user.domains if texts_of_user else ()))
+    if name in domains:
+        return ""
+    return (
+        f"domain {quote(name)} does not exist; known: {', '.join(domains)}; give --haystack "
+        "DIR with a folder of its name"
+    )
+
+
+def find_user_texts(root: Path | str) -> UserTexts:
+    """List the files of a folder of texts.
+
+    Raises:
+        UsageError: it cannot be read, holds no files or too much, or a domain's name is invalid.
+    """
+    root = Path(root)
+    where, domains = f"--haystack {quote(str(root), 200)}", dict[str, list[str]]()
+    try:
+        files = sorted(_walk(root))
+        if sum((root / file).stat().st_size for file in files) > LARGEST:
+            raise UsageError(where, f"holds more than {LARGEST:,} bytes; use fewer texts")
+        for file in files:
+            folder, _, name = file.partition("/")
+            domains.setdefault(folder if name else root.resolve().name, []).append(file)
+    except OSError as error:
+        raise UsageError(where, f"cannot be read: {error.strerror}") from error
+    if not domains:
+        remedy = "put texts into it, in sub-folders for several domains"
+        raise UsageError(where, f"holds no files; {remedy}")
+    for name in domains:
+        if name in RESERVED or not NAME.fullmatch(name):
+            why = "is a name of the package" if name in RESERVED else "is not a name of a domain"
+            remedy = "rename the folder: a-z, 0-9 and _, at most 24"
+            raise UsageError(where, f"{quote(name)} {why}; {remedy}")
+    return UserTexts(root, {name: tuple(domains[name]) for name in sorted(domains)})
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Yield every file by its path within the folder."""
+
+    def stop(error: OSError) -> NoReturn:
+        raise error
+
+    for folder, folders, files in os.walk(root, onerror=stop):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(folder, name) for name in files if not name.startswith(".")):
+            if path.is_file():
+                yield path.relative_to(root).as_posix()

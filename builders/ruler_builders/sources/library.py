@@ -22,9 +22,15 @@ from ruler_builders.sources.catalogue import (
     SourceSpec,
     spec_of,
 )
-from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain
+from ruler_builders.sources.domains import (
+    BUNDLED,
+    PREFIX,
+    Domain,
+    find_user_texts,
+    missing_domain,
+    own_info,
+)
 from ruler_builders.sources.essays import cut
-from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
 from ruler_builders.sources.packaged import (
     PACKAGED,
     bundled_domain,
@@ -33,7 +39,7 @@ from ruler_builders.sources.packaged import (
     sample_corpus,
     sample_essays,
 )
-from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
+from ruler_builders.sources.qa import ChoiceQuestions, Corpus, parse_corpus, parse_own, read_choices
 from ruler_builders.sources.text_files import (
     check_text,
     read_json,
@@ -41,7 +47,6 @@ from ruler_builders.sources.text_files import (
     read_text,
     sha256_of,
 )
-from ruler_builders.sources.user_texts import find_user_texts, missing_domain, own_info
 from ruler_builders.sources.wheel import INSIDE, WHEEL, downloads_off, unpacked
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError

@@ -16,8 +16,7 @@ from typing import Any
 
 from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain, cut
-from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
-from ruler_builders.sources.qa import Corpus, parse_corpus
+from ruler_builders.sources.qa import ChoiceQuestions, Corpus, parse_corpus, read_choices
 from ruler_builders.sources.text_files import read_json, read_text, sha256_of
 from ruler_data.manifest import SourceInfo
 
