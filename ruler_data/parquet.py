@@ -84,7 +84,9 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
         elif kind == pa.int32():
             columns.append(int_array(values))
         elif name == "evidence":  # in one step, because cwe has 300 spans a row
-            spans = [np.array(one, dtype=np.int64).reshape(-1, 2) for one in values]
+            spans = [
+                np.array(pairs_of_row, dtype=np.int64).reshape(-1, 2) for pairs_of_row in values
+            ]
             sides = map(int_array, np.concatenate([NO_SPANS, *spans]).T)
             ends = np.cumsum([0, *map(len, spans)])
             pairs = pa.StructArray.from_arrays([*sides], fields=[*_SPAN])

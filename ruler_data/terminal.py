@@ -205,10 +205,13 @@ def _usage_error(kind: type[Exception]) -> type[Exception]:
 
 def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  # noqa: ANN401
     """Return what is wrong with the words of a command line, in one line where that says more."""
-    first = next((one.opts[0] for one in command.params if one.opts[0].startswith("--")), "")
+    first = next(
+        (parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("--")),
+        "",
+    )
     extra = re.search(r"unexpected extra argument.* \((.*)\)", error.message)
     param: Any = getattr(error, "param", None)
-    takes_none = all(one.opts[0].startswith("-") for one in command.params)
+    takes_none = all(parameter.opts[0].startswith("-") for parameter in command.params)
     stray = takes_none and words[:1] and not words[0].startswith("-")
     if extra and first not in words:
         return UsageError(f"{command.name} {extra[1]}: did you mean {first} {extra[1]}?")

@@ -86,8 +86,9 @@ def test_verifying_needs_the_texts_only_to_rebuild_and_tells_others_apart(
 
 
 def test_texts_of_ones_own_are_published_only_when_that_is_said(
-    publisher: Publisher, built: Path, repo: str
+    publisher: Publisher, built: Path, texts: Path, repo: str, cli: Cli
 ) -> None:
+    assert cli("verify", built, "--haystack", texts).returncode == 0  # publish has no --haystack
     refused = publisher(built, repo)
     assert refused.code == 2 and "--allow-own-texts" in refused.said
     done = publisher(built, repo, allow_own_texts=True)

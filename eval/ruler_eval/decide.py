@@ -361,7 +361,7 @@ def decision_of(
     if start is None:
         return None
     info, answers = read_info(folder), run.answers()
-    if sum(one.error is None for one in answers.values()) >= sum(info.data.rows.values()):
+    if sum(record.error is None for record in answers.values()) >= sum(info.data.rows.values()):
         return None
     text = str(start["until_decided"])
     try:

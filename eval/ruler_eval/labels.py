@@ -90,13 +90,13 @@ def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
             v for v in re.findall(r"[0-9a-f-]*\d[0-9a-f ,.:-]*", unnumbered) if v not in asked
         ]
         context = _letters(row.context)
-        parts = [_letters(value) for value in values]
+        runs_of_letters = [_letters(value) for value in values]
         if any(
             len(run_of_letters) > _PREFIX + 1 and run_of_letters in context
-            for run_of_letters in parts
+            for run_of_letters in runs_of_letters
         ):
             return CONTEXT
-        return ABSENT if any(parts) and task.params.value_type != "words" else OTHER
+        return ABSENT if any(runs_of_letters) and task.params.value_type != "words" else OTHER
     parts_of = [words for words, label, _ in wording.segments(text) if words and not label]
     size = 1 if isinstance(task.params, Vt) else 2
     alone = {word for word, *more in parts_of if not more and word.isascii() and len(word) >= size}

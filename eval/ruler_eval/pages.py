@@ -112,14 +112,16 @@ def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
         RulerError: the engine does not answer.
     """
     if job.config.engine in UNCACHED:
-        what = "keeps no cache from one prompt to the next; use vllm, or a server with --base-url"
-        raise UsageError(job.config.engine, what)
+        problem = (
+            "keeps no cache from one prompt to the next; use vllm, or a server with --base-url"
+        )
+        raise UsageError(job.config.engine, problem)
     table = job.data.manifest.table
     parsed = {name: parse_config(name) for name in job.data.rows}
     lengths = sorted({tokens for task, tokens in parsed.values() if table[task].is_exact})
     if not lengths or (length or lengths[0]) not in lengths:
-        known = f"it has {', '.join(map(str, lengths))}" if lengths else "build --suite pages"
-        raise UsageError(job.data.source, f"no rows for every residue of this length; {known}")
+        advice = f"it has {', '.join(map(str, lengths))}" if lengths else "build --suite pages"
+        raise UsageError(job.data.source, f"no rows for every residue of this length; {advice}")
     length = length or lengths[0]
     names = [
         name for name, (task, size) in parsed.items() if table[task].is_exact and size == length
@@ -135,17 +137,17 @@ def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
         asker.ask(first, advance)
     sheet = asker.sheet(first)
     faults, suspected = first_look(sheet), suspects(sheet)
-    rest = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
-    if not faults and suspected and rest:
-        again = _fresh(rest, suspected, int((sheet.tokens[:2] - pairs[first[0]])[0]))
+    pairs_left = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
+    if not faults and suspected and pairs_left:
+        again = _fresh(pairs_left, suspected, int((sheet.tokens[:2] - pairs[first[0]])[0]))
         rows += 2 * len(again)
         with progress(8 * len(again) * length, "a second look at other questions") as advance:
             asker.ask(again, advance)
         faults = second_look(asker.sheet(again), suspected)
     residues = len({*(sheet.tokens % ROWS).tolist()})
-    found, sizes = tuple(map(asker.named, faults)), smallest(sheet, fresh=bool(rest))
+    faults_found, sizes = tuple(map(asker.named, faults)), smallest(sheet, fresh=bool(pairs_left))
     return PageCheck(
-        length, rows, residues, found, sizes, asker.kinds, asker.cached, asker.beginning
+        length, rows, residues, faults_found, sizes, asker.kinds, asker.cached, asker.beginning
     )
 
 
@@ -298,10 +300,10 @@ class Asker:
         for request in requests:
             need = len(request.ids) + request.max_tokens
             if self.job.engine.window is not None and need > self.job.engine.window:
-                what = (
+                problem = (
                     f"prompt and answer need {need} tokens, the window is {self.job.engine.window}"
                 )
-                raise UsageError(config, f"{what}; take shorter rows with --length")
+                raise UsageError(config, f"{problem}; take shorter rows with --length")
         return requests
 
     def _answers(

@@ -177,24 +177,28 @@ def repeat(
     options: Iterable[str] | Mapping[str, Any] | None = None,
 ) -> Repeat:
     """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
-    before = {key: one for key, one in RunFolder(folder).answers().items() if one.error is None}
+    before = {
+        key: answer for key, answer in RunFolder(folder).answers().items() if answer.error is None
+    }
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
     info = read_info(folder)
     changes = _changes(base_url, generate, tensor_parallel, options)
     job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
-    order = sorted(requests(job, keys), key=lambda one: _hash(one.key))
+    order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
     if job.engine.open is not None:
         job = replace(job, engine=job.engine.open())
     again = dict[Key, Answer]()
-    for one in map(job.finished, job.engine.generate(iter(order))):
-        models = before[one.key].model, one.model
-        if one.error is None and None not in models and len({*models}) > 1:
+    for answer in map(job.finished, job.engine.generate(iter(order))):
+        models = before[answer.key].model, answer.model
+        if answer.error is None and None not in models and len({*models}) > 1:
             was, now = map(quote, map(str, models))
-            one = replace(one, error=f"answered by {now}, the run's model is {was}")
-        again[one.key] = one
-    if failure := next((one.error for one in again.values() if one.error is not None), None):
+            answer = replace(answer, error=f"answered by {now}, the run's model is {was}")
+        again[answer.key] = answer
+    if failure := next(
+        (answer.error for answer in again.values() if answer.error is not None), None
+    ):
         warn(f"not answered again, e.g.: {failure}")
     pairs = [
         _pair(job, info, request.row, before[request.key], again[request.key])
@@ -212,7 +216,7 @@ def repeat(
         null=sum(now.error is not None and "null" in now.error for _, now in twice),
         differs=differs,
     )
-    record = {**result.to_record(), "answers": [asdict(one) for one in again.values()]}
+    record = {**result.to_record(), "answers": [asdict(answer) for answer in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
     return result
 
@@ -301,6 +305,6 @@ def _hash(key: Key) -> bytes:
 def _pair(job: RunJob, info: RunInfo, row: Row, *answers: Answer) -> Pair:
     task, opened = job.data.manifest.table[row.task], opens(info.frame)
     (first, before), (second, after) = (
-        score_answer(row, task, one, opened=opened) for one in answers
+        score_answer(row, task, answer, opened=opened) for answer in answers
     )
     return Pair(f"{answers[0].config}/{row.index}", first != second, before, after)

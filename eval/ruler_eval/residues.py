@@ -118,10 +118,10 @@ class Fault:
     p: float  # corrected, once it is a finding
 
     def __str__(self) -> str:
-        (hits, rows), (others, rest) = self.inside, self.outside
+        (hits, rows), (hits_outside, rows_outside) = self.inside, self.outside
         p = f"p = {self.p:.1g}" if self.p >= 1e-6 else "p < 1e-6"
         only = f", {self.only}" * bool(self.only)
-        counts = f"{hits} of {rows} against {others} of {rest}"
+        counts = f"{hits} of {rows} against {hits_outside} of {rows_outside}"
         return f"answers are {self.kind} {self.place}{only}: {counts}, {p}"
 
 
@@ -184,20 +184,20 @@ def _rank(fault: Fault) -> tuple[float, int, int]:
 
 def first_look(sheet: Sheet) -> list[Fault]:
     """Return the faults that one row for each residue proves, with corrected p-values."""
-    here, anywhere = _families()
-    found: list[Fault] = []
+    local, anywhere = _families()
+    faults: list[Fault] = []
     while len(sheet.tokens):
         corrected = [
-            replace(fault, p=min(1.0, fault.p * 4 * (anywhere if is_all else here)))
+            replace(fault, p=min(1.0, fault.p * 4 * (anywhere if is_all else local)))
             for fault in scan(sheet)
             for is_all in [fault.place == ANYWHERE]
         ]
         best = min(corrected, key=_rank, default=None)
         if best is None or best.p > ALPHA:
             break
-        found.append(best)
+        faults.append(best)
         sheet = sheet.without(best.place.holds(sheet.tokens))
-    return found
+    return faults
 
 
 def suspects(sheet: Sheet) -> list[Fault]:
@@ -213,7 +213,7 @@ def suspects(sheet: Sheet) -> list[Fault]:
 
 def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
     """Return the suspects that other questions prove, with corrected p-values."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     names = {(fault.kind, fault.only, fault.place) for fault in suspected}
     while len(fresh.tokens):
         matching = [
@@ -224,9 +224,9 @@ def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
         best = min(matching, key=_rank, default=None)
         if best is None or best.p > ALPHA:
             break
-        found.append(best)
+        faults.append(best)
         fresh = fresh.without(best.place.holds(fresh.tokens))
-    return found
+    return faults
 
 
 #: Faults whose smallest size is told: name, rows inside of 128, and fresh rows of 128.
@@ -256,7 +256,7 @@ def _power(
     sheet: Sheet, background: int, inside: int, again: int, fresh: bool, share: float
 ) -> float:
     """Return the chance, at least, that a look finds a fault that loses this share inside."""
-    rows, (here, anywhere) = len(sheet.tokens), _families()
+    rows, (local, anywhere) = len(sheet.tokens), _families()
     if inside >= rows:
         needed = _fewest(lambda hits: 4 * anywhere * sign(hits, background) <= ALPHA, rows)
         return _at_least(rows, share, needed)
@@ -267,7 +267,7 @@ def _power(
             size,
         )
 
-    at_once = _at_least(inside, share, proves(rows, inside, 4 * here, ALPHA))
+    at_once = _at_least(inside, share, proves(rows, inside, 4 * local, ALPHA))
     noticed = _at_least(inside, share, proves(rows, inside, 1, SUSPECT))
     crowded = background >= SUSPECTS
     confirmed = _at_least(again, share, proves(FRESH, again, 2 * SUSPECTS, ALPHA))

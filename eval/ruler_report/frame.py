@@ -224,7 +224,9 @@ def columns_of(
             columns[name, length] = Column((group,), {length: 1.0})
     if cells:
         for task in dict.fromkeys(task for task, _ in frame.cells):
-            there = sorted(length for name, length in frame.cells if name == task)
-            columns[task, None] = Column(((task,),), evenly(there))
-            columns |= {(task, length): Column(((task,),), {length: 1.0}) for length in there}
+            task_lengths = sorted(length for name, length in frame.cells if name == task)
+            columns[task, None] = Column(((task,),), evenly(task_lengths))
+            columns |= {
+                (task, length): Column(((task,),), {length: 1.0}) for length in task_lengths
+            }
     return columns

@@ -78,13 +78,13 @@ class Lineup:
             return "frame: no task at a length is in all runs; no ranks, no differences"
         sizes = sorted({len(line[cell].places) for line in self.frame.lines for cell in cells})
         rows = " to ".join(dict.fromkeys(f"{size:,}" for size in (sizes[0], sizes[-1])))
-        tasks, every = {task for task, _ in cells}, sorted({length for _, length in cells})
+        tasks, at_lengths = {task for task, _ in cells}, sorted({length for _, length in cells})
         lengths = self.frame.lengths
         text = (
-            f"frame: {counted(len(tasks), 'task')} at {', '.join(map(format_length, every))}, "
+            f"frame: {counted(len(tasks), 'task')} at {', '.join(map(format_length, at_lengths))}, "
             f"{rows} {'row' if sizes == [1] else 'rows'} of each{self.chosen}"
         )
-        if len(tasks) * len(every) > len(cells):
+        if len(tasks) * len(at_lengths) > len(cells):
             over = f"{', '.join(self.frame.tasks)} at {', '.join(map(format_length, lengths))}"
             text += f" ({len(cells)} combinations of them; means are over {over})"
         for cells_outside, runs in self.others.items():

@@ -243,7 +243,7 @@ class Means:
             pairs = np.array(np.triu_indices(count, 1))
         else:
             pairs = np.array([(a, b) for a in range(count) for b in range(count) if a != b]).T
-        found = np.zeros((len(self.columns), count, count))
+        sizes = np.zeros((len(self.columns), count, count))
         most = np.zeros(DRAWS, dtype=np.float32)
         for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], PAIRS)):
             first, second = pairs[:, start : start + PAIRS]
@@ -260,10 +260,10 @@ class Means:
             most = np.maximum(most, gaps.max(axis=0, initial=0.0))
             size = normal(centre / spread, self.freedom[column, first, second])
             is_many = np.minimum(self.fewest[first], self.fewest[second]) >= FEWEST
-            found[column, first, second] = np.where(is_outside & is_many, size, 0.0)
+            sizes[column, first, second] = np.where(is_outside & is_many, size, 0.0)
             if self.low is self.high:
-                found[column, second, first] = -found[column, first, second]
-        return found > np.quantile(most, 1 - LEVEL)
+                sizes[column, second, first] = -sizes[column, first, second]
+        return sizes > np.quantile(most, 1 - LEVEL)
 
     def ranks(self, runs: Collection[int], name: Name = (None, None)) -> dict[int, tuple[int, int]]:
         """Return the best and the worst rank of runs that the differences leave open.
@@ -454,8 +454,8 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
     questions = asked[np.sort(first)]  # in the order of runs, so that a block is of few of them
     sorter = np.argsort(questions)
     places = {
-        key: sorter[np.searchsorted(questions, some, sorter=sorter)]
-        for key, some in distinct.items()
+        key: sorter[np.searchsorted(questions, wanted_questions, sorter=sorter)]
+        for key, wanted_questions in distinct.items()
     }
     sums = [np.zeros((len(fills), len(having), DRAWS), dtype=np.float32)
             for having in family.values()]  # fmt: skip

@@ -108,7 +108,7 @@ def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object])
             words.append(option)
         elif value or value == 0:
             values = value if isinstance(value, list | tuple) else [value]
-            words += [word for each in values for word in (option, str(each))]
+            words += [word for item in values for word in (option, str(item))]
     return shlex.join(words)
 
 

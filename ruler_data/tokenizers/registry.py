@@ -167,16 +167,16 @@ def folder_note(info: TokenizerInfo) -> str:
     entry = REGISTRY.get(info.name)
     if entry is None or info.is_pinned:
         return ""
-    what = f"tokenizer {info.name}: these files are of a folder and "
+    told = f"tokenizer {info.name}: these files are of a folder and "
     try:
-        own = _load_pinned(info.name, entry, allow_download=False)
+        pinned = _load_pinned(info.name, entry, allow_download=False)
     except UsageError:
-        return f"{what}were not compared with those that the registry names; the manifest says so"
-    if own.info.counts_like(info):
+        return f"{told}were not compared with those that the registry names; the manifest says so"
+    if pinned.info.counts_like(info):
         return ""
     return (
-        f"{what}give other prompts than the registry's {info.name}: the chat template takes "
-        f"{info.template_reserve} tokens, there {template_reserve(own)}; rows differ, and no index "
+        f"{told}give other prompts than the registry's {info.name}: the chat template takes "
+        f"{info.template_reserve} tokens, there {template_reserve(pinned)}; rows "
         f"lists them for models of that name"
     )
 

@@ -134,12 +134,12 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
     for question in corpus.questions:
         about, remedy = f"question {quote(question.text)}", "a suite may name it as your own file"
         if source == "hotpotqa" and len(question.gold) != HOPS:
-            what = f"rests on {counted(len(question.gold), 'document')}, not on {HOPS}"
-            raise RulerError(where, f"{about} {what}; {remedy} (docs/suites.md)")
+            problem = f"rests on {counted(len(question.gold), 'document')}, not on {HOPS}"
+            raise RulerError(where, f"{about} {problem}; {remedy} (docs/suites.md)")
         is_verdict = source == "hotpotqa" and question.answers in (("yes",), ("no",))
         if not is_verdict and (missing := {*question.answers} - {*_in_gold(corpus, question)}):
-            what = f"answer {quote(min(missing))} stands in no document that it rests on"
-            raise RulerError(where, f"{about}: {what}; {remedy}, which leaves such answers out")
+            problem = f"answer {quote(min(missing))} stands in no document that it rests on"
+            raise RulerError(where, f"{about}: {problem}; {remedy}, which leaves such answers out")
     return corpus
 
 
@@ -161,11 +161,11 @@ def _parsed(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - par
     texts: dict[str, str] = {}
     for text in corpus.documents:
         if head := _HEAD.search(f"{text}\n"):
-            what = f"would read as the head of another document: {head[0]!a}; take it out"
-            raise RulerError(where, f"paragraph {quote(text)}: {what}")
+            problem = f"would read as the head of another document: {head[0]!a}; take it out"
+            raise RulerError(where, f"paragraph {quote(text)}: {problem}")
         if texts.setdefault(text.rstrip(" "), text) != text:
-            what = "stands there twice, with other spaces at its end; make them equal"
-            raise RulerError(where, f"paragraph {quote(text)}: {what}")
+            problem = "stands there twice, with other spaces at its end; make them equal"
+            raise RulerError(where, f"paragraph {quote(text)}: {problem}")
     return corpus
 
 

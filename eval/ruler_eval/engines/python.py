@@ -96,7 +96,11 @@ def prepare(
     function = inner = config.generate or _load(options.function or "")
     bound: dict[str, Any] = {}  # by `functools.partial`
     while isinstance(inner, partial):
-        bound = {**{str(n): one for n, one in enumerate(inner.args)}, **inner.keywords, **bound}
+        bound = {
+            **{str(n): argument for n, argument in enumerate(inner.args)},
+            **inner.keywords,
+            **bound,
+        }
         inner = inner.func
     inner = inspect.unwrap(inner)
     owner = inner if hasattr(inner, "__qualname__") else type(inner)
@@ -150,14 +154,16 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
         return
     seconds = time.monotonic() - start
     for request, result in zip(batch, results, strict=True):
-        one = Generation(result, "unknown") if isinstance(result, str) else result
-        if isinstance(one, Generation) and isinstance(one.text, str):
+        generation = Generation(result, "unknown") if isinstance(result, str) else result
+        if isinstance(generation, Generation) and isinstance(generation.text, str):
             names = ("reasoning", "calls", "total_tokens", "prompt_tokens")
-            more = {name: plain(getattr(one, name)) for name in names}
-            more["counted"] = "nobody" if one.prompt_tokens is None else "engine"
-            yield request.answered(one.text, one.finish_reason, plain(one.tokens), seconds, **more)
+            more = {name: plain(getattr(generation, name)) for name in names}
+            more["counted"] = "nobody" if generation.prompt_tokens is None else "engine"
+            yield request.answered(
+                generation.text, generation.finish_reason, plain(generation.tokens), seconds, **more
+            )
         else:
-            kind = type(getattr(one, "text", one)).__name__
+            kind = type(getattr(generation, "text", generation)).__name__
             yield request.failed(f"the function returned {kind}, not text or a Generation")
 
 
@@ -190,10 +196,10 @@ def _as_json(values: object) -> str:
 def _code_text(code: CodeType) -> str:
     """Return compiled code as a text, the same in every process of one version of Python."""
     constants = [
-        _code_text(one)
-        if isinstance(one, CodeType)
-        else repr(sorted(one, key=repr) if isinstance(one, frozenset) else one)
-        for one in code.co_consts
+        _code_text(constant)
+        if isinstance(constant, CodeType)
+        else repr(sorted(constant, key=repr) if isinstance(constant, frozenset) else constant)
+        for constant in code.co_consts
     ]
     return repr((code.co_code, code.co_names, constants))
 

@@ -36,7 +36,7 @@ def prepare(
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.options)
-    deciding = {name: one for name, one in config.options.items() if name not in FREE}
+    deciding = {name: setting for name, setting in config.options.items() if name not in FREE}
     return Engine(
         partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},

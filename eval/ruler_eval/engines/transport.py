@@ -73,9 +73,9 @@ class Transport:
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float, most: int) -> None:
         """Keep up to `most` connections open; one try takes at most `timeout` seconds."""
-        parts = urlsplit(url)
-        path, query = parts.path.rstrip("/"), f"?{parts.query}" * bool(parts.query)
-        self._base, self._query = f"{parts.scheme}://{parts.netloc}{path}", query
+        address = urlsplit(url)
+        path, query = address.path.rstrip("/"), f"?{address.query}" * bool(address.query)
+        self._base, self._query = f"{address.scheme}://{address.netloc}{path}", query
         self._timeout, self._open_at = timeout, 0.0
         check_environment()
         self._http = http.Client(
@@ -151,8 +151,8 @@ class Transport:
             reply, data = trial.result(limit)
         except (http.HTTPError, TimeoutError) as error:
             is_late = isinstance(error, TimeoutError | http.ReadTimeout)
-            what = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
-            reason = f"the server does not answer {what}"
+            cause = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
+            reason = f"the server does not answer {cause}"
             raise RequestError(reason, temporary=True) from error
         text = data.decode("utf-8", "replace")
         if len(data) > MOST:
@@ -250,9 +250,9 @@ def merged(text: str) -> dict[str, Any]:
         reply |= {name: value for name, value in chunk.items() if value is not None}
         for choice in (chunk.get("choices") or ())[:1]:
             finish = choice.get("finish_reason") or finish
-            for name, part in (choice.get("delta") or choice).items():
-                if isinstance(part, str):
-                    words[name] = words.get(name, "") + part
+            for name, piece in (choice.get("delta") or choice).items():
+                if isinstance(piece, str):
+                    words[name] = words.get(name, "") + piece
     if finish is None:
         reason = "the stream ended before its answer did"
         raise RequestError(reason, 200, temporary=True)
@@ -290,9 +290,9 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("6m0s"), seconds_of("20ms"), seconds_of("7.5"), seconds_of("soon")
     (360.0, 0.02, 7.5, 0.0)
     """
-    if parts := _DURATION.findall(text):
+    if pairs_of_units := _DURATION.findall(text):
         with suppress(ValueError):
-            return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+            return sum(float(number) * _SECONDS[unit] for number, unit in pairs_of_units)
     with suppress(ValueError, OverflowError):
         number = float(text)
         return number if 0 <= number < 10**6 else 0.0
