@@ -233,7 +233,7 @@ def folder(name: str, protocol: str) -> str:
 
 def ruler(package: str, *arguments: object) -> None:
     """Run a command; end as it ends if it fails."""
-    module = {"data": "ruler_data", "eval": "ruler_cli"}[package]
+    module = {"builders": "ruler_builders", "eval": "ruler_cli"}[package]
     line = [sys.executable, "-m", module, *map(str, arguments)]
     print("$", *line[3:], flush=True)
     path = os.pathsep.join(filter(None, ("docs/recipes", os.environ.get("PYTHONPATH"))))

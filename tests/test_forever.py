@@ -52,7 +52,8 @@ def sealed(body: dict[str, Any]) -> str:
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this package be a later version, which may render the card in other words."""
-    monkeypatch.setattr("ruler_builders.proof.__version__", "999.0.0")
+    for module in ("proof", "folder_proof"):
+        monkeypatch.setattr(f"ruler_builders.{module}.__version__", "999.0.0")
 
 
 @pytest.mark.parametrize("folder", RELEASES, ids=lambda path: path.name)

@@ -17,8 +17,9 @@ import pytest
 
 import ruler_builders
 from ruler_builders.card import Address, card_files
+from ruler_builders.folder_proof import CLAIMED, proved
 from ruler_builders.pipeline.build_dir import BuildDir, parquet_options
-from ruler_builders.proof import CLAIMED, Verdict, proved
+from ruler_builders.proof import Verdict
 from ruler_data import Row, Span
 from ruler_data.manifest import Manifest, _self_digest, layout
 from ruler_data.parquet import CANARY
@@ -578,7 +579,8 @@ def test_a_proved_folder_is_remembered_until_a_file_changes(
     assert not proved(copy)
     (copy / "manifest.json").write_bytes(data)
     assert proved(copy)
-    monkeypatch.setattr("ruler_builders.proof.__version__", f"{__version__}.1")
+    for module in ("proof", "folder_proof"):
+        monkeypatch.setattr(f"ruler_builders.{module}.__version__", f"{__version__}.1")
     assert not proved(copy)
 
 

@@ -20,8 +20,9 @@ from typing import Any
 import yaml
 
 from ruler_builders.card import CARD_BYTES
+from ruler_builders.folder_proof import proved
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.proof import proved, verify
+from ruler_builders.proof import verify
 from ruler_builders.publish.plan import (
     Plan,
     Target,
