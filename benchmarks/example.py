@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ruler_data.tasks import TASKS
-from ruler_data.tokenizers.package import Member, Wheel, read_member
+from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_eval.eval_config import parse_rows
 
 WORK = Path("dist/example")

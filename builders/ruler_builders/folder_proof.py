@@ -18,8 +18,7 @@ from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.pipeline.build_one import BuildContext
 from ruler_builders.sources.catalogue import CATALOGUE, ESSAYS, spec_of
 from ruler_builders.sources.domains import PREFIX, own_info
-from ruler_builders.sources.packaged import PACKAGED, packaged_info
-from ruler_builders.sources.words import words_info
+from ruler_builders.sources.packaged import PACKAGED, packaged_info, words_info
 from ruler_builders.upstream import EDITIONS
 from ruler_builders.upstream.sources import upstream_info
 from ruler_data.errors import RulerError, UsageError

@@ -16,9 +16,9 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
 from ruler_data.manifest import LOCAL_COPY, TokenizerInfo
 from ruler_data.names import check_name, quote
+from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
-from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
 from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer, read_ranks, tokenizer_json
 from ruler_data.untrusted.text import JSON_BYTES, read_bytes

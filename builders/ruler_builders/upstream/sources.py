@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS, spec_of
 from ruler_builders.sources.essays import PUNKT, cut, punkt_folder
 from ruler_builders.sources.library import local_files, pinned_files
+from ruler_builders.sources.packaged import wonderwords_assets
 from ruler_builders.sources.text_files import read_json, sha256_of
-from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
