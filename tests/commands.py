@@ -46,10 +46,7 @@ def run(
 
 
 def call(
-    program: str,
-    *arguments: object,
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
+    program: str, *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> Done:
     """Call a command in this process, as its own would: what has been loaded stays loaded.
 

@@ -78,9 +78,7 @@ def _place(name: str) -> tuple[bool, bool, str]:
 
 
 @pytest.mark.parametrize("command", [*table().values(), *commands().values()])
-def test_every_command_refuses_in_python_what_its_signature_does_not_allow(
-    command: Callable[..., object],
-) -> None:
+def test_python_refuses_what_a_signature_does_not_allow(command: Callable[..., object]) -> None:
     options, parameters = options_of(command), inspect.signature(command).parameters
     needed = {
         name: "jsonl" if name == "tool" else "x"
@@ -96,9 +94,7 @@ def test_every_command_refuses_in_python_what_its_signature_does_not_allow(
 
 
 @pytest.mark.parametrize("command", [*table().values(), *commands().values()])
-def test_help_shows_plain_types_and_every_option_of_a_command(
-    command: Callable[..., object],
-) -> None:
+def test_help_shows_types_and_options_of_a_command(command: Callable[..., object]) -> None:
     text = pydoc.plain(pydoc.render_doc(command))
     assert "Annotated" not in text and "Option(" not in text and "typing." not in text
     for name, hint in options_of(command).items():
@@ -130,9 +126,7 @@ def execute(source: str, names: dict[str, Any]) -> object:
 
 
 @pytest.mark.slow
-def test_every_cell_of_the_notebook_runs_and_shows_what_it_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_cell_of_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     shown = []

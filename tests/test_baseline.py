@@ -51,9 +51,7 @@ def places(tmp_path: Path) -> dict[float, Path]:
     return {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
 
 
-def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_does_not(
-    places: dict[float, Path],
-) -> None:
+def test_a_run_passes_if_it_loses_less_than_the_margin(places: dict[float, Path]) -> None:
     known = ("--baseline", places[0.0], "--claimed")
     done = succeeded(evaluate("gate", places[0.005], *known, "--margin", 2))
     assert done.stdout.startswith("not worse: org/lost-0.005 [claimed] is")
@@ -86,9 +84,7 @@ def test_a_run_is_not_worse_than_itself_however_few_its_rows(rows: int) -> None:
     assert found.exit_status == 0 and found.differences["overall"].low == 0
 
 
-def test_a_run_of_which_only_its_results_are_known_does_not_pass(
-    places: dict[float, Path],
-) -> None:
+def test_a_run_of_which_only_its_results_are_known_does_not_pass(places: dict[float, Path]) -> None:
     done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
     assert done.returncode == 3 and done.stdout.startswith("cannot tell: ")
     assert "org/lost-0.005 [claimed]: only its results.json is known" in done.stdout

@@ -120,9 +120,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_template_that_rewrites_the_users_text_is_refused_with_that_cause(
-    change: str, tmp_path: Path
-) -> None:
+def test_a_template_that_rewrites_text_is_refused(change: str, tmp_path: Path) -> None:
     model = with_template(tmp_path / "model", f"{{{{ messages[0]['content'] {change} }}}}")
     with pytest.raises(RulerError, match=re.escape(CHANGES[change])):
         ruler_builders.build(str(model), out=tmp_path / "out", tasks="vt", lengths="1024", rows=1)
@@ -295,9 +293,7 @@ ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
 
 
 @pytest.mark.parametrize("command", ["card", "show", "verify"])
-def test_escapes_in_a_sealed_manifest_never_reach_the_terminal(
-    command: str, builds: Builds, tmp_path: Path, cli: Cli
-) -> None:
+def test_escapes_never_get_out(command: str, builds: Builds, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(builds("vt,niah_single_2", length=1536), tmp_path)
     manifest = manifest_of(copy)
     source = replace(manifest.sources[0], title=ESCAPE, licence="MIT" + ESCAPE)

@@ -79,9 +79,7 @@ def test_surroundings_leave_no_trace_in_any_byte(
     assert_same(tmp_path / "out", expected)
 
 
-def test_one_task_alone_has_the_bytes_that_it_has_among_all(
-    asked: Asked, tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_a_task_alone_is_the_same(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     succeeded(run(*asked, "--tasks", "qa_2", "--out", tmp_path / "out"))
     name = "qa_2_1536/test-00000-of-00001.parquet"
     assert (tmp_path / "out" / name).read_bytes() == expected[name]

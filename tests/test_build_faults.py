@@ -124,9 +124,7 @@ def test_a_stopped_build_says_so_leaves_no_process_and_goes_on(
     assert_same(out, expected)
 
 
-def test_a_killed_worker_ends_the_build_with_one_line_and_the_build_goes_on(
-    asked: Asked, tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_a_killed_worker_is_told(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     order = (*asked, "--out", out, "--workers", 2)
     with started(*order) as process:

@@ -57,9 +57,7 @@ def small(two_tasks: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_tasks_are_refused_one_token_below_their_least_lengths_and_built_at_them(
-    tmp_path: Path, minima: dict[str, int], refusal: str
-) -> None:
+def test_a_least_length_is_exact(tmp_path: Path, minima: dict[str, int], refusal: str) -> None:
     assert minima.keys() == TASKS.keys()
     for task, least in minima.items():
         assert f" {task}_{least - 1} needs at least {least} tokens" in refusal
@@ -73,9 +71,7 @@ def test_tasks_are_refused_one_token_below_their_least_lengths_and_built_at_them
 
 
 @pytest.mark.parametrize("name", ["nosuch", "org/nosuch", "llama3", "./nosuch", "/no/such"])
-def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known(
-    two_tasks: Asked, tmp_path: Path, name: str
-) -> None:
+def test_a_tokenizer_that_is_not_here_is_named(two_tasks: Asked, tmp_path: Path, name: str) -> None:
     line = one_line(run(*two_tasks, 1280, "--tokenizer", name, cwd=tmp_path), code=2)
     assert name in line
     expected = f"`ruler-data tokenizers` lists all {len(REGISTRY)}"
@@ -122,9 +118,7 @@ def test_a_broken_tokenizer_folder_is_refused_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_build_for_a_model_that_always_thinks_says_that_it_needs_a_reserve(
-    two_tasks: Asked, tmp_path: Path, tiny: Path
-) -> None:
+def test_a_model_that_thinks_needs_a_reserve(two_tasks: Asked, tmp_path: Path, tiny: Path) -> None:
     folder = shutil.copytree(tiny, tmp_path / "mine")
     (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n<think>\n")
     order = (*two_tasks, 1280, "--tokenizer", folder, "--out", tmp_path / "out")
@@ -145,9 +139,7 @@ HOSTILE = ("", "../x", "/etc", "two\nlines", "a" * 300, "-rf", "\x1b[31mred")
         *[("--lengths", value) for value in ("0", "5", "4e3", "4096.5", "\u0664096")],
     ],
 )
-def test_a_hostile_name_is_refused_in_one_line_before_anything_is_written(
-    sample: Asked, tmp_path: Path, option: str, value: str
-) -> None:
+def test_hostile_names_are_refused(sample: Asked, tmp_path: Path, option: str, value: str) -> None:
     line = one_line(run(*sample, option, value, cwd=tmp_path), code=2)
     assert line.isprintable()
     assert len(line) < 1000
@@ -173,10 +165,7 @@ def test_a_build_of_other_inputs_is_refused_unless_force_replaces_it(
 
 @pytest.mark.parametrize(
     ("first", "then"),
-    [
-        (("vt,fwe", "1280"), ("vt,fwe", "1536")),
-        (("fwe", "1280,1536"), ("vt", "1280,1536")),
-    ],
+    [(("vt,fwe", "1280"), ("vt,fwe", "1536")), (("fwe", "1280,1536"), ("vt", "1280,1536"))],
     ids=["another length", "another task"],
 )
 def test_what_is_added_to_a_finished_folder_leaves_the_old_configs_as_they_are(
@@ -193,9 +182,7 @@ def test_what_is_added_to_a_finished_folder_leaves_the_old_configs_as_they_are(
     assert_same(out, snapshot(tmp_path / "fresh"))
 
 
-def test_the_same_command_repairs_a_finished_folder(
-    two_tasks: Asked, tmp_path: Path, small: Path
-) -> None:
+def test_a_finished_folder_is_repaired(two_tasks: Asked, tmp_path: Path, small: Path) -> None:
     names = ("README.md", "LICENSES.md", *(f"{one}_1280/{FILE}" for one in ("vt", "fwe")))
     for even in (True, False):  # every second one is lost, the others are changed
         out = tmp_path / str(even)
@@ -208,9 +195,7 @@ def test_the_same_command_repairs_a_finished_folder(
         assert_same(out, snapshot(small))
 
 
-def test_a_damaged_manifest_is_refused_and_replaced_only_by_force(
-    two_tasks: Asked, tmp_path: Path, small: Path
-) -> None:
+def test_a_damaged_manifest_needs_force(two_tasks: Asked, tmp_path: Path, small: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(small, out)
     for data in (b"", b"{", b"\xff", b"[]", b'{"format": 9}'):

@@ -39,9 +39,7 @@ def notes_of(folder: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_a_second_builder_is_told_who_is_at_work_and_a_dead_one_is_not_waited_for(
-    asked: Asked, tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_who_is_at_work_is_told(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     order = (*asked, "--out", out)
     with started(*order) as dead:
@@ -59,9 +57,7 @@ def test_a_second_builder_is_told_who_is_at_work_and_a_dead_one_is_not_waited_fo
 
 
 @pytest.mark.slow
-def test_builders_started_at_once_leave_one_sound_build(
-    asked: Asked, tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_builders_at_once_are_one(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     with ExitStack() as stack:
         order = (*asked, "--out", tmp_path / "out")
         processes = [stack.enter_context(started(*order)) for _ in range(4)]
@@ -73,9 +69,7 @@ def test_builders_started_at_once_leave_one_sound_build(
 
 
 @pytest.mark.slow
-def test_what_a_killed_build_had_begun_does_not_stay_when_force_replaces_it(
-    asked: Asked, tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_force_leaves_no_old_part(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     other = (*asked, "--tasks", "qa_1", "--rows", 2, "--seed", 7, "--out")
     with started(*asked, "--out", out) as process:

@@ -15,9 +15,7 @@ from tests.tampering import copy_of
 SMALL = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--tasks", "vt,fwe")
 
 
-def test_a_build_from_python_has_the_bytes_of_the_command_and_returns_its_manifest(
-    tmp_path: Path,
-) -> None:
+def test_python_builds_the_bytes_of_the_command(tmp_path: Path) -> None:
     rows: dict[str, int] = {}
 
     def progress(name: str, more: int) -> None:
@@ -51,9 +49,7 @@ def test_a_build_from_python_has_the_bytes_of_the_command_and_returns_its_manife
         ({"fresh": True, "seed": 7}, "leave out --seed 7"),
     ],
 )
-def test_options_that_cannot_be_built_are_refused_and_leave_nothing(
-    wrong: dict[str, object], said: str, tmp_path: Path
-) -> None:
+def test_bad_options_are_refused(wrong: dict[str, object], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         ruler_builders.build(
             "mistral-v0.2",

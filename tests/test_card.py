@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ruler_builders.card import (
-    Address,
-    card_files,
-    excerpt,
-    front_matter,
-)
+from ruler_builders.card import Address, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
@@ -29,9 +24,7 @@ def with_configs(manifest: Manifest, names: list[str]) -> Manifest:
     return replace(manifest, configs=dict.fromkeys(names, info))
 
 
-def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
-    builds: Builds, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(builds(), tmp_path)
     text = (copy / "README.md").read_text(encoding="utf-8")
     assert cli("card", copy).stdout == text

@@ -157,9 +157,7 @@ def squeeze(text: str) -> str:
 
 
 @pytest.mark.parametrize(("task", "index"), [("niah_multiquery", 4), ("vt", 0), ("qa_2", 5)])
-def test_a_row_as_json_is_the_files_record(
-    task: str, index: int, sample_build: Path, cli: Cli
-) -> None:
+def test_a_row_as_json_is_its_record(task: str, index: int, sample_build: Path, cli: Cli) -> None:
     done = cli("show", sample_build, f"{task}_4096", index, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     with pq.ParquetFile(sample_build / file_of(f"{task}_4096")) as file:
@@ -169,9 +167,7 @@ def test_a_row_as_json_is_the_files_record(
 
 
 @pytest.mark.parametrize("task", ["niah_multiquery", "vt"])
-def test_a_row_is_shown_with_question_answers_and_whole_context_on_request(
-    task: str, sample_build: Path, cli: Cli
-) -> None:
+def test_a_row_is_shown_whole_on_request(task: str, sample_build: Path, cli: Cli) -> None:
     row = rows_of(sample_build, f"{task}_4096")[3]
     full = cli("show", sample_build, f"{task}_4096", 3, "--full")
     short = cli("show", sample_build, f"{task}_4096", 3)
@@ -209,9 +205,7 @@ def test_evidence_is_highlighted_where_colours_are(sample_build: Path, cli: Cli)
     assert "\x1b" not in plain
 
 
-def test_text_that_looks_like_markup_or_a_terminals_command_is_shown_as_text(
-    sample_build: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_markup_and_escapes_are_text(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(sample_build, tmp_path)
     odd = "[bold]:smile:[/bold] \x1b[31mred\x1b[0m \x1b]0;title\x07 naïve 東京"
     forge(copy, "vt_4096", at(0, lambda row: replace(row, question=odd)))
@@ -223,9 +217,7 @@ def test_text_that_looks_like_markup_or_a_terminals_command_is_shown_as_text(
     assert json.loads(as_json.stdout)["question"] == odd
 
 
-def test_letters_that_the_output_cannot_hold_are_replaced(
-    sample_build: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_letters_of_no_encoding_are_replaced(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(sample_build, tmp_path)
     forge(copy, "vt_4096", at(0, lambda row: replace(row, question="naïve 東京?")))
     done = cli("show", copy, "vt_4096", env={"PYTHONIOENCODING": "ascii"})

@@ -93,9 +93,7 @@ def test_editions_are_not_compared_even_if_forced() -> None:
         compare(first, second, force=True)
 
 
-def test_builds_for_two_tokenizers_are_compared_question_by_question(
-    tmp_path: Path, builds: Builds
-) -> None:
+def test_two_tokenizers_are_compared_by_question(tmp_path: Path, builds: Builds) -> None:
     places = []
     for tokenizer in ("mistral", "mistral-v0.2"):
         data = builds("vt,cwe,qa_1", tokenizer=tokenizer, rows=12)
@@ -110,9 +108,7 @@ def test_builds_for_two_tokenizers_are_compared_question_by_question(
     assert record["cells"]["vt_1024"]["rows_first"] == 12
 
 
-def test_the_better_run_is_named_and_two_runs_of_one_model_are_told_apart_by_number(
-    tmp_path: Path,
-) -> None:
+def test_the_better_run_is_named_and_runs_of_a_model_are_numbered(tmp_path: Path) -> None:
     first = save(tmp_path / "a", results_of(SCORES))
     second = save(tmp_path / "b", results_of({name: [1.0] * 50 for name in SCORES}))
     said = evaluate("compare", first, second).stdout
@@ -121,9 +117,7 @@ def test_the_better_run_is_named_and_two_runs_of_one_model_are_told_apart_by_num
     assert "cannot tell them apart" in evaluate("compare", first, first).stdout
 
 
-def test_a_build_of_some_tasks_is_not_said_to_have_other_sources(
-    tmp_path: Path, builds: Builds
-) -> None:
+def test_a_build_of_some_tasks_has_the_same_sources(tmp_path: Path, builds: Builds) -> None:
     runs = [
         scored_run(tmp_path / f"{rows}", builds(tasks, rows=rows), patchy(0.8))
         for tasks, rows in (("vt,qa_1", 6), ("vt,qa_1,niah_single_2", 12))
@@ -159,9 +153,7 @@ def test_answers_that_could_be_longer_or_were_sampled_are_noted() -> None:
     assert [*caveats(thinking)] == []
 
 
-def test_a_terminal_shows_the_whole_conclusion_and_a_pipe_gets_each_line_whole(
-    tmp_path: Path,
-) -> None:
+def test_a_conclusion_is_whole_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
     places = [save(tmp_path / name, results_of(SCORES, model=f"org/{name * 20}"))
               for name in ("one", "two")]  # fmt: skip
     made, file = compare(*places), io.StringIO()
@@ -219,9 +211,7 @@ def test_results_that_are_none_or_do_not_fit_together_are_refused(
         read_results(path)
 
 
-def test_compare_and_gate_say_that_answering_the_whole_context_raises_official_scores_alone(
-    builds: Builds,
-) -> None:
+def test_answering_the_whole_context_raises_official_scores_alone(builds: Builds) -> None:
     data = load(builds("vt,cwe,qa_1", rows=12))
     texts: list[dict[str, str]] = [{}, {}]
     for config, row in ((config, row) for config, rows in data.items() for row in rows):

@@ -111,10 +111,7 @@ def installed(module: str) -> None:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("where", ["hub", "folder"])
-@pytest.mark.parametrize(
-    ("module", "tool", "code"),
-    [("lm_eval", "lm-eval", consumers.LM_EVAL)],
-)
+@pytest.mark.parametrize(("module", "tool", "code"), [("lm_eval", "lm-eval", consumers.LM_EVAL)])
 def test_a_harness_reads_an_export_sends_each_prompt_as_it_is_and_is_read_back(
     module: str, tool: str, code: str, where: str, run: Run, hub: Hub, repo: str, builds: Builds,
     tmp_path: Path,

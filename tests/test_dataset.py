@@ -134,9 +134,7 @@ def test_a_folder_without_a_build_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_release_downloads_only_the_configs_that_are_asked_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[list[str]] = []
     release = Release("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))
     monkeypatch.setattr("ruler_data.hub.download.open_release", lambda *_: release)

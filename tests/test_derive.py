@@ -169,9 +169,7 @@ def test_a_forgery_is_refused_by_name(name: str, scored: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", UNANSWERED)
-def test_what_no_run_can_have_answered_is_unanswered(
-    name: str, scored: Path, tmp_path: Path
-) -> None:
+def test_impossible_answers_are_none(name: str, scored: Path, tmp_path: Path) -> None:
     forge, said = UNANSWERED[name]
     run = shutil.copytree(scored, tmp_path / "run")
     forge(run)
@@ -180,9 +178,7 @@ def test_what_no_run_can_have_answered_is_unanswered(
     assert said in " ".join(scores.notes)
 
 
-def test_no_command_takes_scores_that_their_answers_contradict(
-    scored: Path, tmp_path: Path
-) -> None:
+def test_scores_that_answers_contradict_are_not_taken(scored: Path, tmp_path: Path) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
     FORGERIES["all scores 1"][0](run)
     for code, *command in (
@@ -218,9 +214,7 @@ def test_a_run_without_a_score_is_named_by_its_place(scored: Path, tmp_path: Pat
     assert f"'{run}': no row has a score" in said
 
 
-def test_a_later_start_does_not_change_the_time_of_a_published_record(
-    scored: Path, tmp_path: Path
-) -> None:
+def test_a_record_keeps_the_time_of_its_run(scored: Path, tmp_path: Path) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
     with (run / STARTS).open("a") as file:
         file.write(json.dumps({"at": "1999-01-01T00:00:00+00:00"}) + "\n")
@@ -230,9 +224,7 @@ def test_a_later_start_does_not_change_the_time_of_a_published_record(
     assert record["evaluation_timestamp"] == forged["evaluation_timestamp"]
 
 
-def test_of_an_edited_file_nothing_is_taken_but_that_rows_may_lack(
-    scored: Path, tmp_path: Path
-) -> None:
+def test_an_edited_file_only_says_that_rows_may_lack(scored: Path, tmp_path: Path) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
     wanted = load_scores(run)
     assert wanted.validity
@@ -285,9 +277,7 @@ def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) 
     assert "its answers are the gold answers, of no model" in one_line(done, 1)
 
 
-def test_a_run_that_is_given_twice_is_one_however_its_folder_is_written(
-    scored: Path, tmp_path: Path
-) -> None:
+def test_a_run_given_twice_is_one(scored: Path, tmp_path: Path) -> None:
     ways = (f"{scored}/", scored / "results.json", os.path.relpath(scored))
     named = ("--name", f"x={scored}/", "--out", tmp_path)
     succeeded(evaluate("leaderboard", scored, *ways, *named))

@@ -65,9 +65,7 @@ def test_costs_of_lines_add_up_to_the_tokens_of_their_text(tokenizer: str, name:
     room=st.integers(-5, 2000),
     data=st.data(),
 )
-def test_a_stretch_is_of_neighbours_within_its_room_and_lets_no_line_more_in(
-    costs: list[int], room: int, data: st.DataObject
-) -> None:
+def test_a_stretch_is_of_neighbours(costs: list[int], room: int, data: st.DataObject) -> None:
     starts = sorted({0, *data.draw(st.lists(st.integers(0, len(costs) - 1), max_size=5))})
     first = data.draw(st.integers(0, len(starts) - 1))
     lines = Segments.of([str(number) for number in range(len(costs))], np.array(costs))
@@ -83,9 +81,7 @@ def test_a_stretch_is_of_neighbours_within_its_room_and_lets_no_line_more_in(
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_haystack_is_a_stretch_of_its_domain_with_the_needle_on_a_line_of_its_own(
-    name: str,
-) -> None:
+def test_a_haystack_of_a_domain_has_the_needle_on_a_line_of_its_own(name: str) -> None:
     text = "\n".join(bundled_domain(name).lines) + "\n"
     for row in rows_of(f"niah_domain_{name}", length=2048):
         [span] = row.evidence

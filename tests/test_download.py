@@ -76,9 +76,7 @@ def test_a_host_that_stays_down_is_tried_again_and_a_missing_or_other_file_is_no
     assert len(seen) == requests and not any(tmp_path.iterdir())
 
 
-def test_a_machine_without_network_does_not_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_network_nothing_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
     monkeypatch.setattr(network, "TIMEOUT", 1)

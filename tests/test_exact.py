@@ -135,9 +135,7 @@ TABLE: list[tuple[str, str, float, float]] = [
 
 
 @pytest.mark.parametrize(("kind", "said", "exact", "f1"), TABLE)
-def test_exact_score_and_f1_are_those_written_by_hand(
-    kind: str, said: str, exact: float, f1: float
-) -> None:
+def test_exact_score_and_f1_are_by_hand(kind: str, said: str, exact: float, f1: float) -> None:
     task, row = ROWS[kind]
     answer = clean(said)
     found = exact_scores(row, task, answer, score_row(row, task, answer))
@@ -260,9 +258,7 @@ def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) ->
     assert made.differences["vt", 4096].value == -100.0
 
 
-def test_results_of_versions_without_it_are_still_read(
-    runs: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_results_without_it_are_still_read(runs: tuple[Path, Path], tmp_path: Path) -> None:
     listed = read_results(runs[1])
     configs = {name: replace(one, exact=(), f1=()) for name, one in listed.configs.items()}
     write_results(tmp_path / "results.json", replace(listed, configs=configs))
@@ -295,9 +291,7 @@ def test_labels_and_exact_scores_are_right_on_answers_of_known_label() -> None:
 
 
 @pytest.mark.parametrize("wording", ["paraphrased", "split"])
-def test_other_wordings_of_needles_are_needles_all_the_same(
-    wording: Literal["paraphrased", "split"],
-) -> None:
+def test_needles_of_other_wordings_are_needles(wording: Literal["paraphrased", "split"]) -> None:
     params = Niah("essays", keys=4, wording=wording)
     task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
     made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).unpack()
@@ -318,9 +312,7 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
         ("I could not find the year of that war.", "refusal"),
     ],
 )
-def test_a_date_is_read_in_every_form_and_looked_up_in_the_context(
-    said: str, label: str | None
-) -> None:
+def test_a_date_is_read_in_every_form(said: str, label: str | None) -> None:
     text = "Document 1:\nWar was declared on 18 May 1756 in London. It ended in 1763."
     asked = "Question: When was the war declared?"
     one = Row(0, "qa_1", text, asked, " Answer:", ("18 May 1756",), 32, 4096, ())

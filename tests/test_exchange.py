@@ -156,9 +156,7 @@ def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", ["upstream", "kvpress", "jsonl"])
-def test_rows_that_were_exported_are_imported_as_they_were(
-    tool: str, sample_build: Path, tmp_path: Path
-) -> None:
+def test_exported_rows_come_back(tool: str, sample_build: Path, tmp_path: Path) -> None:
     theirs = ruler_builders.export(sample_build, tool=tool, out=tmp_path / "theirs")  # type: ignore[arg-type]
     (tmp_path / "theirs" / "ruler.json").unlink()
     done = ruler_builders.import_rows(theirs, tokenizer=TOKENIZER, out=tmp_path / "mine")
@@ -176,9 +174,7 @@ def test_rows_that_were_exported_are_imported_as_they_were(
         assert not found, (name, found)
 
 
-def test_the_digest_of_an_imports_source_is_of_all_its_rows_and_of_nothing_else(
-    builds: Builds, tmp_path: Path
-) -> None:
+def test_the_digest_of_an_import_is_of_all_its_rows(builds: Builds, tmp_path: Path) -> None:
     theirs = ruler_builders.export(builds("vt,fwe"), tool="upstream", out=tmp_path / "theirs")
 
     def imported(name: str) -> SourceInfo:
@@ -236,9 +232,7 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
     assert "nearest is" in done.stdout and "Traceback" not in done.stderr
 
 
-def test_rows_with_another_text_are_not_this_projects_though_the_questions_are(
-    builds: Builds, tmp_path: Path
-) -> None:
+def test_rows_with_another_text_are_not_the_same(builds: Builds, tmp_path: Path) -> None:
     own = builds("vt,fwe", tokenizer="mistral")
     path = ruler_builders.export(own, tool="jsonl", out=tmp_path / "out") / "vt_1024.jsonl"
     (found,) = ruler_builders.identify(path)
@@ -257,9 +251,7 @@ def test_rows_with_another_text_are_not_this_projects_though_the_questions_are(
     assert differs in str(identities)
 
 
-def test_a_row_that_was_edited_does_not_hide_what_made_the_others(
-    builds: Builds, tmp_path: Path
-) -> None:
+def test_an_edited_row_does_not_hide_the_others(builds: Builds, tmp_path: Path) -> None:
     own = ruler_builders.export(builds("vt,fwe", tokenizer="mistral"), tool="jsonl", out=tmp_path)
     balanced = [json.loads(line) for line in (own / "vt_1024.jsonl").read_text().splitlines()]
     theirs = [*map(as_upstream, upstream_rows(NEW, "niah_single_1"))]
@@ -275,9 +267,7 @@ def test_a_row_that_was_edited_does_not_hide_what_made_the_others(
         assert str(found).endswith(f"2 of the first 3 rows the same; {said}")
 
 
-def test_rows_of_the_sources_that_the_environment_names_are_identified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_named_sources_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "squad.json").write_bytes(squad())
     monkeypatch.setenv("RULER_SOURCES", str(tmp_path))
     ruler_builders.build("mistral", tasks=["qa_1"], lengths=[1280], rows=2, out=tmp_path / "own")
@@ -461,9 +451,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_export_holds_every_config_with_its_limit(
-    tool: str, sample_build: Path, tmp_path: Path
-) -> None:
+def test_every_config_is_exported(tool: str, sample_build: Path, tmp_path: Path) -> None:
     out = ruler_builders.export(sample_build, tool=tool, out=tmp_path / "out")  # type: ignore[arg-type]
     about = json.loads((out / "ruler.json").read_text())
     manifest = ruler_data.load(sample_build).manifest
@@ -518,9 +506,7 @@ def test_an_export_is_loaded_by_the_names_that_others_use(
         assert len(loaded) == 6 and loaded[0]["answers"]
 
 
-def test_a_blacklist_finds_questions_needles_and_answers_and_nothing_else(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_a_blacklist_finds_what_rows_hold(sample_build: Path, tmp_path: Path) -> None:
     out = ruler_builders.export(sample_build, tool="blacklist", out=tmp_path / "out")
     row = ruler_data.load(sample_build, "niah_single_1_4096")[0]
     needle = row.context[row.evidence[0].start : row.evidence[0].end]

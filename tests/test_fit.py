@@ -144,9 +144,7 @@ def glyphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_texts_too_coarse_to_fill_a_row_are_refused_when_they_are_built(
-    glyphs: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_texts_too_coarse_are_refused(glyphs: Path, tmp_path: Path, cli: Cli) -> None:
     order = (*ORDER, "--haystack", glyphs)
     said = one_line(run(*order, "--lengths", 4096, "--out", tmp_path / "a"), 1)
     assert "niah_domain_glyphs_4096/" in said and "at least 4056 are needed" in said

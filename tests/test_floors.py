@@ -48,9 +48,7 @@ def real_rows(task: str, tokenizer: str, shared: Path, length: int = 2048) -> li
 
 
 @pytest.mark.parametrize("task", HARD)
-def test_no_strategy_but_listing_beats_a_guess_where_a_suite_claims_difficulty(
-    task: str, llama3: str, shared: Path
-) -> None:
+def test_only_listing_beats_a_guess(task: str, llama3: str, shared: Path) -> None:
     means = measured(ALL[task], real_rows(task, llama3, shared)).means()
     assert means.pop(LISTING) == 1.0
     del means["all that there are"]
@@ -63,9 +61,7 @@ def test_no_strategy_but_listing_beats_a_guess_where_a_suite_claims_difficulty(
 
 
 @pytest.mark.parametrize("likes", ["", "_lookalikes"])
-def test_guessing_without_reading_keys_earns_half_where_there_may_be_no_answer(
-    likes: str, llama3: str, shared: Path
-) -> None:
+def test_guessing_earns_half_without_keys(likes: str, llama3: str, shared: Path) -> None:
     there, absent = f"niah_there{likes}", f"niah_not_there{likes}"
     rows = {name: real_rows(name, llama3, shared) for name in (there, absent)}
     means = {name: measured(ALL[name], rows[name]).means() for name in rows}

@@ -47,9 +47,7 @@ def test_a_cell_that_a_run_lacks_is_in_no_difference() -> None:
     assert ("cwe", 8192) in frame.alone(0).cells
 
 
-def test_draws_of_a_run_are_the_same_beside_other_runs_and_gaps_of_equal_answers_are_narrow() -> (
-    None
-):
+def test_draws_of_a_run_stay_beside_others_and_gaps_of_equal_answers_are_narrow() -> None:
     rng = np.random.Generator(np.random.PCG64(1))
     asked = questions(*range(40))
     first: dict[tuple[str, int], Floats] = {

@@ -72,9 +72,7 @@ def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
 SEVERAL = "niah_single_2,niah_multikey_3,vt,cwe,fwe,qa_1,qa_2"
 
 
-def test_two_tokenizers_and_two_lengths_ask_the_same_and_another_seed_does_not(
-    builds: Builds,
-) -> None:
+def test_tokenizers_and_lengths_ask_the_same_and_seeds_do_not(builds: Builds) -> None:
     folder = builds(SEVERAL, 2048, rows=2)
     first, other, longer, reseeded = (
         list(manifest_of(one).configs.values())

@@ -29,18 +29,14 @@ def fresh(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_fresh_build_has_a_seed_of_its_own_and_other_rows(
-    asked: Asked, fresh: Path, tmp_path: Path
-) -> None:
+def test_a_fresh_build_has_its_own_seed(asked: Asked, fresh: Path, tmp_path: Path) -> None:
     assert run(*asked, "--out", tmp_path / "again").returncode == 0
     one, two = manifest_of(fresh), manifest_of(tmp_path / "again")
     assert one.is_private and two.is_private and one.seed != two.seed
     assert one.configs["vt_1280"].digest != two.configs["vt_1280"].digest
 
 
-def test_the_same_command_goes_on_with_the_seed_of_the_folder(
-    asked: Asked, fresh: Path, cli: Cli
-) -> None:
+def test_a_folder_goes_on_with_its_seed(asked: Asked, fresh: Path, cli: Cli) -> None:
     before = manifest_of(fresh)
     assert run(*asked, "--out", fresh, "--tasks", "vt,fwe").returncode == 0
     after = manifest_of(fresh)
@@ -69,9 +65,7 @@ def test_the_seed_is_in_the_manifest_alone(asked: Asked, fresh: Path) -> None:
     assert "seed a private one, now 42" in other and seed not in other
 
 
-def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
-    asked: Asked, tmp_path: Path
-) -> None:
+def test_a_public_folder_stays_as_it_is(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(*asked[:-1], "--out", out).returncode == 0
     before = (out / "manifest.json").read_bytes()
@@ -81,9 +75,7 @@ def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
     assert manifest_of(out).is_private
 
 
-def test_a_fresh_build_is_published_only_when_that_is_said(
-    publisher: Publisher, fresh: Path, repo: str
-) -> None:
+def test_fresh_rows_need_consent(publisher: Publisher, fresh: Path, repo: str) -> None:
     refused = publisher(fresh, repo)
     assert refused.code == 2 and "--allow-private-seed" in refused.said
     assert publisher(fresh, repo, allow_private_seed=True).code == 0
@@ -104,9 +96,7 @@ def test_a_private_seed_is_not_shown_to_people() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_built_leaves_no_seed_behind(
-    asked: Asked, tmp_path: Path, wrong: Asked
-) -> None:
+def test_a_failed_build_leaves_no_seed(asked: Asked, tmp_path: Path, wrong: Asked) -> None:
     one_line(run(*asked, *wrong, "--out", tmp_path / "out"), 2)
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine").mkdir()

@@ -45,9 +45,7 @@ def built(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_each_sub_folder_is_a_domain_and_the_folder_itself_where_there_is_none(
-    texts: Path, tmp_path: Path
-) -> None:
+def test_each_sub_folder_is_a_domain(texts: Path, tmp_path: Path) -> None:
     found = find_user_texts(texts).domains
     assert found == {
         "contracts": ("contracts/a.txt", "contracts/old/b.md"),
@@ -57,9 +55,7 @@ def test_each_sub_folder_is_a_domain_and_the_folder_itself_where_there_is_none(
     assert alone.domains == {"memos": ("a.txt",)}
 
 
-def test_the_manifest_names_the_texts_by_their_hash_and_nowhere_a_path(
-    built: Path, texts: Path
-) -> None:
+def test_texts_are_named_by_hash_and_not_by_path(built: Path, texts: Path) -> None:
     body = json.loads((built / "manifest.json").read_text(encoding="utf-8"))
     [letters] = [one for one in body["sources"] if one["name"] == "domain_letters"]
     assert (letters["kind"], letters["pinned"], letters["licence"]) == ("own", False, "unknown")
@@ -72,9 +68,7 @@ def test_the_manifest_names_the_texts_by_their_hash_and_nowhere_a_path(
     assert "Texts of unknown licence" in (built / "README.md").read_text(encoding="utf-8")
 
 
-def test_verifying_needs_the_texts_only_to_rebuild_and_tells_others_apart(
-    built: Path, texts: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_other_texts_are_told_apart(built: Path, texts: Path, tmp_path: Path, cli: Cli) -> None:
     same = cli("verify", built, "--haystack", texts)
     assert same.returncode == 0, same.stdout
     without = cli("verify", built)
@@ -85,7 +79,7 @@ def test_verifying_needs_the_texts_only_to_rebuild_and_tells_others_apart(
     assert changed.returncode == 1 and "manifest.json: sources." in changed.stdout
 
 
-def test_texts_of_ones_own_are_published_only_when_that_is_said(
+def test_texts_of_ones_own_need_consent(
     publisher: Publisher, built: Path, texts: Path, repo: str, cli: Cli
 ) -> None:
     assert cli("verify", built, "--haystack", texts).returncode == 0  # publish has no --haystack
@@ -159,9 +153,7 @@ def test_the_command_refuses_what_it_cannot_read_before_it_writes(tmp_path: Path
     assert not out.exists()
 
 
-def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
-    texts: Path, tmp_path: Path
-) -> None:
+def test_a_suite_mixes_domains_with_ones_own(texts: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         "name: mine\nabout: Mine.\nlengths: [1024]\nrows: 2\ntasks:\n"
@@ -201,9 +193,7 @@ def texts_with(folder: Path, token: str) -> Path:
 @pytest.mark.parametrize(
     ("spec", "turn", "others"), [(k, *v) for k, v in TURNS.items()], indirect=["spec"], ids=[*TURNS]
 )
-def test_a_text_that_spells_a_special_token_is_refused_by_file_line_and_token(
-    spec: str, turn: str, others: str, tmp_path: Path
-) -> None:
+def test_a_special_token_is_refused(spec: str, turn: str, others: str, tmp_path: Path) -> None:
     options = (*TOKEN_ORDER, "--tokenizer", spec, "--tasks", "niah_domain_letters")
     out = tmp_path / "out"
     spoiled = texts_with(tmp_path / "spoiled", turn)

@@ -44,9 +44,7 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
     data=st.data(),
     joiner=st.sampled_from([" ", "\n\n"]),
 )
-def test_runs_cut_from_the_whole_text_are_units_joined(
-    texts: list[str], data: st.DataObject, joiner: str
-) -> None:
+def test_units_joined_are_the_text(texts: list[str], data: st.DataObject, joiner: str) -> None:
     segments = Segments.of(texts, np.ones(len(texts), dtype=np.int64))
     numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=40))
     breaks = {place for place, (a, b) in enumerate(pairwise(numbers), 1) if b != a + 1}
@@ -62,9 +60,7 @@ def test_runs_cut_from_the_whole_text_are_units_joined(
     depths=st.lists(st.floats(0, 1, exclude_max=True), max_size=5),
     room=st.integers(0, 3000),
 )
-def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
-    sizes: list[int], depths: list[float], room: int
-) -> None:
+def test_golds_stand_between_units(sizes: list[int], depths: list[float], room: int) -> None:
     texts = [f"{number}".zfill(4) + "é" * size for number, size in enumerate(sizes)]
     segments = Segments.of(texts, np.array(sizes))
     golds = [Needle(f"gold {n}", depth) for n, depth in enumerate(depths)]
@@ -200,9 +196,7 @@ def test_the_chosen_units_never_cost_more_than_the_room(costs: list[int], room: 
 
 
 @given(costs=COSTS, room=st.integers(0, 4000))
-def test_no_unit_that_would_still_fit_is_left_among_the_next_ones(
-    costs: list[int], room: int
-) -> None:
+def test_no_unit_that_would_still_fit_is_left(costs: list[int], room: int) -> None:
     chosen = choose(np.array(costs), room).tolist()
     free = room - sum(costs[i] for i in chosen)
     first = next((i for i in range(len(costs)) if i not in chosen), len(costs))
@@ -222,9 +216,7 @@ def test_units_of_uneven_cost_use_up_the_room(costs: list[int], room: int) -> No
 
 
 @given(st.lists(st.integers(76, 92), min_size=120, max_size=120), st.integers(3_700, 4_000))
-def test_long_lines_of_similar_cost_leave_less_than_a_hundredth_free(
-    costs: list[int], room: int
-) -> None:
+def test_less_than_a_hundredth_stays_free(costs: list[int], room: int) -> None:
     spread = sorted(costs[:32])
     assume(sum(spread[16:]) - sum(spread[:16]) > 60)  # lines that are all equal cannot fill it
     chosen = choose(np.array(costs), room).tolist()
@@ -259,9 +251,7 @@ def is_fair(found: list[tuple[int, ...]], outcomes: list[tuple[int, ...]]) -> bo
 
 
 @given(st.integers(1, 60), st.data())
-def test_numbers_that_differ_begin_alike_however_many_are_asked_for(
-    bound: int, data: st.DataObject
-) -> None:
+def test_a_shorter_list_of_numbers_begins_alike(bound: int, data: st.DataObject) -> None:
     few, many = sorted(data.draw(st.tuples(st.integers(0, bound), st.integers(0, bound))))
     first, second = (distinct(rng(1, "t", bound, "x"), bound, n).tolist() for n in (few, many))
     assert first == second[:few]

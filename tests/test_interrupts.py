@@ -33,9 +33,7 @@ def kept() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def test_a_signal_that_something_swallowed_stops_the_work_at_its_next_row(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_swallowed_signal_stops_at_the_next_row(capsys: pytest.CaptureFixture[str]) -> None:
     done = []
 
     def work() -> None:

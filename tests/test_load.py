@@ -95,16 +95,12 @@ def rows_from(records: list[dict[str, Any]]) -> list[Row]:
     return [Row.from_record(record) for record in records]
 
 
-def test_datasets_lists_exactly_the_configs_that_were_built_of_one_split(
-    sample_build: Path, load: Load
-) -> None:
+def test_datasets_lists_the_configs_of_one_split(sample_build: Path, load: Load) -> None:
     assert load(names_in_datasets, sample_build) == [f"{task}_4096" for task in TASKS]
     assert load(splits_of, sample_build, "qa_1_4096") == ["test"]
 
 
-def test_every_config_loads_with_the_declared_features_and_rows(
-    sample_build: Path, load: Load
-) -> None:
+def test_configs_load_with_features_and_rows(sample_build: Path, load: Load) -> None:
     configs = [f"{task}_4096" for task in TASKS]
     for config, (features, records) in load(load_each, sample_build, configs).items():
         assert features == FEATURES, config
@@ -145,9 +141,7 @@ def test_columns_in_the_file_are_those_of_the_contract(sample_build: Path) -> No
 
 
 @pytest.mark.slow
-def test_rows_of_another_build_in_a_place_or_of_another_place_of_the_name_are_never_loaded_stale(
-    tmp_path: Path, load: Load, build: Build
-) -> None:
+def test_rows_are_never_loaded_stale(tmp_path: Path, load: Load, build: Build) -> None:
     """`datasets` names its cache after the folder's last part."""
     folder, other = tmp_path / "build", tmp_path / "other" / "build"
     seen = []

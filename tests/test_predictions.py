@@ -57,9 +57,7 @@ def test_what_a_tool_wrote_scores_as_the_tool_says(tool: str, data: Path) -> Non
         assert shares == found
 
 
-def test_kvpress_on_its_own_columns_is_told_by_the_length_of_its_config(
-    data: Path, tmp_path: Path
-) -> None:
+def test_kvpress_is_told_by_the_length_of_its_config(data: Path, tmp_path: Path) -> None:
     shutil.copytree(FILES / "kvpress", tmp_path / "run")
     csv = tmp_path / "run" / "predictions.csv"
     csv.write_text(csv.read_text().replace("index,", "other,").replace("config", "setting"))
@@ -99,9 +97,7 @@ def test_nemo_skills_output_is_told_by_its_folder(data: Path, tmp_path: Path) ->
     assert means(tmp_path, data) == {"vt_1024": 0.2}
 
 
-def test_upstream_s_overwritten_index_of_niah_gives_way_to_the_line(
-    data: Path, tmp_path: Path
-) -> None:
+def test_an_overwritten_index_gives_way_to_the_line(data: Path, tmp_path: Path) -> None:
     rows = rows_of(data, "niah_multivalue_1024")
     out = tmp_path / "1024" / "pred" / "niah_multivalue.jsonl"
     out.parent.mkdir(parents=True)

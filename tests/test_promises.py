@@ -66,9 +66,7 @@ TASK = Task("echo", Echo(), "Say it again.", 8)  # type: ignore[arg-type]
 MISSING = r"task echo: the family echo has no entry in {}.*docs/ARCHITECTURE.md"
 
 
-def test_what_a_new_family_lacks_is_named_and_found_once_it_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_new_family_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     row = make("mistral", "vt", 0, 1024)
     with pytest.raises(RulerError, match=MISSING.format("_DRAW")):
         tasks.draw(TASK, None, 0, 1024, 1000)  # type: ignore[arg-type]

@@ -244,9 +244,7 @@ def test_a_card_that_is_not_valid_is_refused_before_any_request(tmp_path: Path, 
     assert site.hub.requests == []
 
 
-def test_a_folder_that_is_not_clean_is_refused_before_any_request(
-    tmp_path: Path, site: Site
-) -> None:
+def test_a_folder_that_is_not_clean_is_refused(tmp_path: Path, site: Site) -> None:
     copy = copy_of(site.builds(), tmp_path)
     (copy / VT).write_bytes((copy / VT).read_bytes()[:-1])
     done = site.publish(copy)
@@ -262,9 +260,7 @@ def test_a_sample_is_published_only_when_asked(site: Site) -> None:
     assert site.publish(folder, allow_sample=True).code == 0
 
 
-def test_unpinned_sources_are_published_only_when_asked_and_named_in_the_plan(
-    site: Site, tmp_path: Path
-) -> None:
+def test_unpinned_sources_need_consent_and_are_named(site: Site, tmp_path: Path) -> None:
     copy = copy_of(site.builds(), tmp_path)
     manifest = manifest_of(copy)
     source = SourceInfo("squad", "SQuAD", "real", "", "5" * 64, "CC0-1.0", "", False, "")

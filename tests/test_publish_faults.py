@@ -79,9 +79,7 @@ def test_a_hub_that_only_sends_pages_is_given_up_in_one_line(step: str, site: Si
 
 
 @pytest.mark.parametrize("status", [409, 412])
-def test_a_commit_that_lands_first_is_kept_and_the_release_follows_it(
-    status: int, site: Site
-) -> None:
+def test_a_commit_that_lands_first_is_kept(status: int, site: Site) -> None:
     def conflict(handler: Handler, serve: Callable[[], None]) -> None:
         site.hub.foreign_commit(site.repo)
         handler.reply(409, {"error": "conflict"}) if status == 409 else serve()
@@ -117,9 +115,7 @@ def test_what_was_uploaded_is_not_sent_again(site: Site) -> None:
         ("preupload", answers(404), 2),
     ],
 )
-def test_a_lost_a_silent_and_a_late_step_is_not_done_twice(
-    step: str, act: Act, times: int, site: Site
-) -> None:
+def test_no_step_is_done_twice(step: str, act: Act, times: int, site: Site) -> None:
     site.hub.fail(STEPS[step], act, times=times)
     assert_released(site, site.publish(site.builds()))
 
@@ -224,9 +220,7 @@ QUOTA = "Private repository storage limit reached"
         ("create", answers(429, {"Retry-After": "86400"}), ["a pause of 86400 s"]),
     ],
 )
-def test_what_the_hub_refuses_is_said_in_one_line_and_nothing_is_tagged(
-    step: str, act: Act, words: list[str], site: Site
-) -> None:
+def test_what_the_hub_refuses_is_said(step: str, act: Act, words: list[str], site: Site) -> None:
     site.hub.fail(STEPS[step], act, times=99)
     done = site.publish(site.builds())
     assert done.code == 1 and "\n" not in done.said

@@ -76,9 +76,7 @@ def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]
     assert "| vt | " in card and "| protocol | completion |" in card
 
 
-def test_published_predictions_are_the_answers_with_their_scores(
-    run: Path, held: dict[str, bytes]
-) -> None:
+def test_predictions_have_their_scores(run: Path, held: dict[str, bytes]) -> None:
     rows = pq.read_table(pa.BufferReader(held["predictions/vt_4096.parquet"])).to_pylist()
     results = json.loads((run / "results.json").read_text())["configs"]["vt_4096"]
     assert [row["score"] for row in rows] == results["scores"]
@@ -110,9 +108,7 @@ def test_nothing_of_this_machine_is_published(
         assert secret not in published and secret not in said
 
 
-def test_passing_faults_of_the_hub_cost_nothing(
-    run: Path, publish: Publish, hub: Hub, repo: str
-) -> None:
+def test_passing_faults_cost_nothing(run: Path, publish: Publish, hub: Hub, repo: str) -> None:
     for match, act in (
         (r"POST .*/preupload/", answers(503)), (r"POST .*/commit/", answers(429)),
         (r"POST .*/commit/", loses_the_answer),

@@ -63,9 +63,7 @@ def test_a_release_goes_through_xet_and_is_the_same(store: Path, site: Site) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("status", "words"), [(401, "token"), (403, "write access")])
-def test_what_xet_refuses_is_said_in_one_line(
-    status: int, words: str, store: Path, site: Site
-) -> None:
+def test_what_xet_refuses_is_said(status: int, words: str, store: Path, site: Site) -> None:
     site.hub.fail(r"GET .*/xet-write-token/", answers(status), times=99)
     done = site.publish(site.builds())
     assert done.code == 1 and words in done.said and str(status) in done.said, done.said
@@ -166,9 +164,7 @@ def silent_host() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_where_xet_does_not_answer_the_host_and_the_way_without_it_are_named(
-    store: Path, silent_host: str, site: Site
-) -> None:
+def test_a_silent_host_of_xet_is_named(store: Path, silent_host: str, site: Site) -> None:
     site.hub.xet = f"http://{silent_host}"
     env = {**site.publisher.env(), "RULER_HUB_PATIENCE": "5"}
     command = ("publish", site.builds(), "--repo", site.repo, "--version", "1.0.0")

@@ -134,9 +134,7 @@ def test_the_two_models_are_compared_but_not_the_two_protocols() -> None:
 
 
 @pytest.mark.slow
-def test_a_build_from_the_same_sources_asks_the_questions_of_the_results(
-    shared: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_build_asks_the_questions_of_results(shared: Path, tmp_path: Path, cli: Cli) -> None:
     tokenizer, sources = shared / "tokenizers" / "llama3", shared / "sources"
     few = ("--lengths", 1024, "--rows", 40, "--out", tmp_path / "data")
     succeeded(cli("build", "--tokenizer", tokenizer, "--sources", sources, *few))

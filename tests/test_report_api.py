@@ -123,9 +123,7 @@ def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: 
     assert means[0]["value"] == report.runs[0].summary.overall[4096].value
 
 
-def test_a_report_without_matplotlib_goes_on_without_pictures(
-    runs: list[Path], tmp_path: Path
-) -> None:
+def test_without_matplotlib_there_are_no_pictures(runs: list[Path], tmp_path: Path) -> None:
     code = (
         "import importlib.machinery as m, sys\n"
         "find = m.PathFinder.find_spec\n"

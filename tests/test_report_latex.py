@@ -90,9 +90,7 @@ def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-def test_bold_is_what_no_run_is_better_than_and_only_complete_scores_are_underlined(
-    tmp_path: Path,
-) -> None:
+def test_bold_is_unbeaten_and_only_complete_scores_are_underlined(tmp_path: Path) -> None:
     whole, other, gaps = (
         few(f"{name}-model-7b", rate, TASKS, 40)
         for name, rate in (("whole", 0.95), ("other", 0.5), ("gaps", 0.9))

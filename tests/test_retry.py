@@ -19,9 +19,7 @@ from tests.test_build_sources import no_network
 __all__ = ["no_network"]
 
 
-def test_a_connection_that_another_thread_closed_is_opened_again(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_connection_is_opened_again(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in hub.env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
@@ -36,9 +34,7 @@ def test_a_connection_that_another_thread_closed_is_opened_again(
     assert clients == []
 
 
-def test_an_error_of_our_own_is_no_fault_of_the_hub(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_error_is_no_fault_of_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
 
     def work() -> None:
@@ -110,9 +106,7 @@ def host(first: bytes, drip: bytes) -> Iterator[tuple[int, list[bytes]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", HOSTS)
-def test_a_hub_that_never_ends_is_given_up_when_patience_runs_out(
-    name: str, command: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_hub_without_end_is_given_up(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
     first, drip, said = HOSTS[name]
     with host(first, drip) as (port, requests):
         env = {

@@ -137,9 +137,7 @@ def test_gold_pieces_of_one_row_stand_independently_of_each_other() -> None:
     assert len(orders) == 24 and max(orders.values()) < 50
 
 
-def test_hotpotqa_rows_hold_all_the_distractors_of_their_question(
-    shared: Path, llama3: str
-) -> None:
+def test_hotpotqa_rows_hold_all_their_distractors(shared: Path, llama3: str) -> None:
     corpus, _ = Library(shared / "sources", "real").corpus("hotpotqa")
     questions = {question.text: question for question in corpus.questions}
     for index in range(30):
@@ -285,9 +283,7 @@ def test_gold_documents_repeat_as_often_as_all_others(
 
 
 @pytest.mark.slow
-def test_a_list_that_needs_more_than_the_single_words_has_compounds_alone(
-    llama3: str, shared: Path
-) -> None:
+def test_a_long_list_has_compounds_alone(llama3: str, shared: Path) -> None:
     for row, exhausted in built("cwe", 262_144, 2, llama3, shared):
         counts = Counter(row.context.rpartition("most often.\n")[2].split()[1::2])
         assert all("-" in word for word in counts)

@@ -166,9 +166,7 @@ def edits(said: list[str], wanted: list[str]) -> int:
 
 
 @given(said=WORDS, wanted=WORDS.filter(bool), more=WORDS.filter(bool))
-def test_soft_scores_are_one_minus_the_word_error_rate(
-    said: list[str], wanted: list[str], more: list[str]
-) -> None:
+def test_soft_scores_are_one_minus_wer(said: list[str], wanted: list[str], more: list[str]) -> None:
     def by_hand(answer: str, output: str) -> float:
         low, gold = answer.lower(), output.lower()
         return float(gold in low) or max(
@@ -270,9 +268,7 @@ def test_the_haystack_is_of_the_training_split_where_there_is_one(tmp_path: Path
         (choice("test", 1), "are too few; at least 20 of each"),
     ],
 )
-def test_a_file_that_is_not_mmlu_is_refused(
-    tmp_path: Path, row: dict[str, object], message: str
-) -> None:
+def test_what_is_not_mmlu_is_refused(tmp_path: Path, row: dict[str, object], message: str) -> None:
     with pytest.raises(RulerError, match=re.escape(message)):
         read_choices(written(tmp_path, row))
 
@@ -324,9 +320,7 @@ def test_rows_of_this_suite_are_published_and_found(
     assert f"{repo} {FIRST}, commit" in done.stdout, done.stderr
 
 
-def test_a_tool_that_would_score_rows_of_this_suite_otherwise_gets_none(
-    built: Path, tmp_path: Path
-) -> None:
+def test_a_tool_that_scores_otherwise_gets_no_rows(built: Path, tmp_path: Path) -> None:
     for tool in ("kvpress", "lm-eval"):
         with pytest.raises(UsageError, match=f"--for {tool}: .* has soft_all, of RULER v2; use"):
             ruler_builders.export(built, tool=tool, out=tmp_path / "out")

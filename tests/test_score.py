@@ -82,9 +82,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_line_is_refused_with_its_number(
-    name: str, sample_build: Path, tmp_path: Path
-) -> None:
+def test_a_bad_line_has_its_number(name: str, sample_build: Path, tmp_path: Path) -> None:
     bad, message = BAD[name]
     good = [f'{{"id": "vt_4096/{index}", "prediction": ""}}' for index in range(2)]
     path = tmp_path / "p.jsonl"
@@ -167,9 +165,7 @@ def parity(*arguments: object) -> str:
 
 
 @needs_upstream
-def test_adversarial_answers_score_as_upstream_s_own_script_has_it(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_adversarial_answers_score_as_upstream(sample_build: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sample_build, adversarial)
     said = parity("--data", sample_build, run)
     assert "78 predictions; no score differs" in said and said.count("_4096 |") == 13

@@ -88,9 +88,7 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     assert validity in page
 
 
-def test_reasoning_is_never_scored_and_is_told_where_the_protocol_expects_none(
-    sample_build: Path,
-) -> None:
+def test_reasoning_is_never_scored_and_told_if_unexpected(sample_build: Path) -> None:
     texts = {row: f"<think>{text}</think> {number}" for number, (row, text) in
              enumerate(said(sample_build, golden, ["vt_4096"]).items())}  # fmt: skip
     for protocol, status in {"": 1, "completion": 1, "thinking": 1}.items():
@@ -141,9 +139,7 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
             call()
 
 
-def test_blank_lines_of_a_file_of_records_are_no_records(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_blank_lines_are_no_records(sample_build: Path, tmp_path: Path) -> None:
     path, texts = tmp_path / "p.jsonl", {"vt_4096/0": "a"}
     path.write_text('{"id": "vt_4096/0", "text": "a"}\n\n  \n')
     found = ruler_eval.score(path, sample_build, partial=True)

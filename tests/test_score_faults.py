@@ -51,9 +51,7 @@ def failing(_config: str, row: Row) -> str | None:
     return None if row.index == 2 else golden(_config, row)
 
 
-def test_a_failed_row_is_unscored_and_an_answer_that_follows_it_counts(
-    sample_build: Path, tmp_path: Path
-) -> None:
+def test_an_answer_after_a_failure_counts(sample_build: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sample_build, failing, FEW)
     failure = {"config": "vt_4096", "index": 2, "text": None, "finish": None, "error": "HTTP 500",
                "prompt_tokens": None, "answer_tokens": None, "seconds": None}  # fmt: skip
@@ -119,9 +117,7 @@ USAGE: list[tuple[tuple[object, ...], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), USAGE)
-def test_what_is_missing_is_said_in_one_line(
-    options: tuple[object, ...], message: str, run: Path
-) -> None:
+def test_what_is_missing_is_said(options: tuple[object, ...], message: str, run: Path) -> None:
     assert message in refused(evaluate("score", run, *options), code=2)
 
 

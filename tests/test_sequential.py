@@ -15,9 +15,7 @@ POPULATIONS = st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=1, max
 
 
 @given(tasks=POPULATIONS, more=st.floats(0, 0.3))
-def test_over_all_orders_capital_against_a_true_mean_is_at_most_one(
-    tasks: list[list[float]], more: float
-) -> None:
+def test_capital_over_all_orders_is_at_most_one(tasks: list[list[float]], more: float) -> None:
     mean = float(np.mean(tasks)) + more  # every mean that is not below the true one is a true bound
     orders = itertools.product(*(itertools.permutations(task) for task in tasks))
     found = [np.exp(log_capital(np.array(order).T, mean, 3)) for order in orders]
@@ -33,9 +31,7 @@ def test_a_larger_mean_never_has_more_capital_against_it(tasks: list[list[float]
 
 
 @given(tasks=POPULATIONS, spare=st.integers(0, 4), missing=st.booleans())
-def test_bounds_contain_what_is_still_possible_and_end_at_the_mean(
-    tasks: list[list[float]], spare: int, missing: bool
-) -> None:
+def test_bounds_end_at_the_mean(tasks: list[list[float]], spare: int, missing: bool) -> None:
     low = np.array(tasks).T
     high = low.copy()
     if missing:

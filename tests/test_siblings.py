@@ -82,9 +82,7 @@ def test_a_dry_run_builds_and_writes_nothing_to_the_hub(owner: Owner) -> None:
 
 
 @pytest.mark.slow
-def test_siblings_have_one_version_and_the_first_lists_them_all(
-    owner: Owner, released: str
-) -> None:
+def test_siblings_have_one_version_and_one_list(owner: Owner, released: str) -> None:
     repos = [f"{released}/ruler", f"{released}/ruler-other"]
     index = owner.index(released)
     assert [one["repo"] for one in index] == repos
@@ -138,9 +136,7 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     }
 
 
-def test_a_reserve_makes_a_second_dataset_of_each_tokenizer_with_the_lengths_that_have_room() -> (
-    None
-):
+def test_a_reserve_makes_a_second_dataset_of_the_lengths_with_room() -> None:
     found = sibling_builds(
         "acme/ruler", "1.0.0", "llama3,qwen3", Path("dist"), "8k,16k,32k", reserve=16384
     )
@@ -229,9 +225,7 @@ def test_a_damaged_index_stops_a_release_before_anything_is_sent(owner: Owner) -
 
 
 @pytest.mark.slow
-def test_killed_anywhere_the_same_command_completes_the_release(
-    owner: Owner, released: str
-) -> None:
+def test_killed_anywhere_it_completes_the_release(owner: Owner, released: str) -> None:
     pids: list[int] = []
     moments = [(COMMIT, 1), (TAG, 1), (COMMIT, 2), (TAG, 2), (COMMIT, 2)]  # the last is the index
     for number, (step, _) in enumerate(moments):
@@ -295,9 +289,7 @@ def test_a_saved_again_tokenizer_finds_the_same_rows(owner: Owner, released: str
 
 
 @pytest.mark.slow
-def test_without_rows_for_a_model_the_command_that_builds_them_is_named(
-    owner: Owner, released: str
-) -> None:
+def test_without_rows_the_command_to_build_is_named(owner: Owner, released: str) -> None:
     repo = f"{released}/ruler"
     done = succeeded(owner.reader("ruler-data", "find", "--model", "mistral", "--in", repo))
     assert "ruler-data build --tokenizer mistral" in done.stdout
@@ -332,9 +324,7 @@ def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
         ("--org", "a/b"), ("--tokenizers", "a/.."),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be_released_are_refused_at_once(
-    options: tuple[str, str], tmp_path: Path
-) -> None:
+def test_impossible_releases_are_refused_at_once(options: tuple[str, str], tmp_path: Path) -> None:
     given = {"--org": "org", "--version": "1.0.0", "--tokenizers": "mistral"} | dict([options])
     done = commands.call("ruler-data", "release", *(x for pair in given.items() for x in pair))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr

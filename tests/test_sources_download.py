@@ -72,9 +72,7 @@ def data(root: Path) -> bytes:
     return (root / FOLDER / WHEEL).read_bytes()
 
 
-def test_a_mirror_is_asked_first_and_a_download_goes_on_where_it_stopped(
-    host: ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_a_download_goes_on_where_it_stopped(host: ThreadingHTTPServer, tmp_path: Path) -> None:
     folder, whole = tmp_path / "sources", data(tmp_path / "host")
     folder.mkdir()
     (folder / f"{WHEEL}.part").write_bytes(whole[:1000])
@@ -87,9 +85,7 @@ def test_a_mirror_is_asked_first_and_a_download_goes_on_where_it_stopped(
     assert len(host.seen) == 2  # type: ignore[attr-defined]
 
 
-def test_other_content_is_refused_without_the_password_of_the_mirror(
-    host: ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_no_password_of_a_mirror_is_told(host: ThreadingHTTPServer, tmp_path: Path) -> None:
     (tmp_path / "host" / FOLDER / WHEEL).write_bytes(b"other")
     with pytest.raises(RulerError, match=r"sha256 expected .* found") as error:
         download_sources(tmp_path / "sources")

@@ -18,9 +18,7 @@ def small(tiny: Path) -> Asked:
 
 
 @pytest.mark.slow
-def test_workers_end_and_other_processes_of_the_caller_go_on(
-    small: Asked, cli: Cli, tmp_path: Path
-) -> None:
+def test_workers_end_and_other_processes_go_on(small: Asked, cli: Cli, tmp_path: Path) -> None:
     other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
     other.start()
     before = set(multiprocessing.active_children())

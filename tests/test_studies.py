@@ -53,9 +53,7 @@ def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) 
         ("ruler", []),
     ],
 )
-def test_tasks_of_a_family_stand_beside_the_parameters_in_which_they_differ(
-    suite: str, heads: list[tuple[str, ...]]
-) -> None:
+def test_tasks_stand_beside_their_parameters(suite: str, heads: list[tuple[str, ...]]) -> None:
     run = run_of(suite)
     data = replace(run.run.data, suite=suite)
     report = build([replace(run, run=replace(run.run, data=data))], medium=None)
@@ -97,9 +95,7 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("places", [(0, 1), tuple(range(6))])
-def test_hostile_parameters_neither_run_nor_break_a_report(
-    places: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_hostile_parameters_stay_text(places: tuple[int, ...], tmp_path: Path) -> None:
     results = results_of({f"niah_x{place}_4096": [1.0, 0.0] for place in places})
     for place in places:
         name = f"niah_x{place}_4096"

@@ -85,9 +85,7 @@ def test_a_wrong_suite_is_refused_with_file_key_and_value(what: str, tmp_path: P
     assert "\n" not in str(caught.value)
 
 
-def test_a_task_that_cannot_fit_is_refused_before_anything_is_written(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_task_that_cannot_fit_is_refused(tmp_path: Path, cli: Cli) -> None:
     large = "niah_x: {family: niah, haystack: noise, keys: 16, values: 16}"
     text = MINE.replace(
         "niah_grid: {family: niah, haystack: noise, depths: 11, max_new_tokens: 20}", large
@@ -133,9 +131,7 @@ def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cl
     assert "A few tasks of my own." in card or "Steep." in card
 
 
-def test_a_folder_of_one_suite_takes_no_other_and_no_task_of_other_parameters(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_folder_takes_no_other_suite_or_parameters(tmp_path: Path, cli: Cli) -> None:
     path, folder = write(tmp_path, MINE), tmp_path / "out"
     common = ("--sources-kind", "sample", "--rows", 1, "--out", folder)
     assert cli("build", "--suite", path, "--tasks", "vt_two", *common).returncode == 0
@@ -155,9 +151,7 @@ def test_suites_are_listed_with_what_they_are_for(cli: Cli) -> None:
     assert "sweep_hops" in cli("suites").stdout
 
 
-def test_a_grid_puts_the_needle_of_each_row_at_the_depth_of_its_turn(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_grid_puts_each_needle_at_its_depth(tmp_path: Path, cli: Cli) -> None:
     from ruler_data.parquet import read_rows
 
     folder = tmp_path / "out"
@@ -228,9 +222,7 @@ def test_a_wrong_task_is_refused_with_file_key_and_value(task: str, tmp_path: Pa
         (bytes(200_001), "at most 200,000 are read"),
     ],
 )
-def test_a_file_that_is_not_text_or_too_large_is_one_line(
-    data: bytes, said: str, tmp_path: Path
-) -> None:
+def test_what_is_no_text_is_one_line(data: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(data)
     with pytest.raises(UsageError, match=said):
         load_suite(str(tmp_path / "mine.yaml"))

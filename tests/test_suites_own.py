@@ -118,9 +118,7 @@ def test_the_manifest_names_a_file_of_ones_own_and_says_what_was_left_out(built:
     assert "Texts of unknown licence" in (built / "README.md").read_text(encoding="utf-8")
 
 
-def test_rows_of_ones_own_file_are_proved_with_it_and_not_without(
-    folder: Path, built: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_own_rows_need_their_file(folder: Path, built: Path, tmp_path: Path, cli: Cli) -> None:
     same = cli("verify", built, "--sources", folder)
     assert same.returncode == 0, same.stdout
     without = cli("verify", built)
@@ -131,9 +129,7 @@ def test_rows_of_ones_own_file_are_proved_with_it_and_not_without(
     assert changed.returncode == 1 and "manifest.json: sources." in changed.stdout
 
 
-def test_what_cannot_be_built_is_refused_before_anything_is_written(
-    folder: Path, tmp_path: Path, llama3: str
-) -> None:
+def test_what_cannot_be_built_is_refused(folder: Path, tmp_path: Path, llama3: str) -> None:
     out = ("--out", tmp_path / "out")
     lacking = run(*options(folder, sources=False), *out)
     assert "source 'towns.json': give --sources DIR with it" in one_line(lacking, 2)
@@ -158,9 +154,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_written(
         ("x.json", "\n".join(map(json.dumps, HOPS[:-1]))),
     ],
 )
-def test_a_list_of_questions_is_read_whole_or_line_by_line(
-    name: str, text: str, tmp_path: Path
-) -> None:
+def test_questions_are_read_whole_or_by_line(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     corpus, detail = parse_own(read_records(tmp_path / name), name)
     assert detail == "questions: 60; left out, answer in no document: 0"
@@ -179,9 +173,7 @@ BUDGETS = {
 
 
 @pytest.mark.parametrize("family", BUDGETS)
-def test_a_budget_in_which_no_answer_fits_is_refused_with_one_that_does(
-    family: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_budget_without_room_is_refused(family: str, folder: Path, tmp_path: Path) -> None:
     task = f"{family}_x: {{family: {family}, {BUDGETS[family]}}}"
     text = f"name: mine\nabout: Mine.\nlengths: [2048]\nrows: 2\ntasks:\n  {task}\n"
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")

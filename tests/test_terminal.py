@@ -126,9 +126,7 @@ def test_only_a_full_disk_asks_for_space(number: int, is_space: bool) -> None:
     assert ("make it writable" in str(error)) != is_space
 
 
-def test_one_ctrl_c_stops_once_although_it_comes_while_threads_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_signals", [])
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     with commands.signals_kept():
@@ -158,9 +156,7 @@ def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) ->
         ("build --tasks VT", "no such task; did you mean vt; known"),
     ],
 )
-def test_a_word_without_its_option_is_answered_with_the_option(
-    words: str, said: str, cli: Cli
-) -> None:
+def test_a_word_is_answered_with_its_option(words: str, said: str, cli: Cli) -> None:
     assert said in one_line(cli(*words.split()), 2)
 
 

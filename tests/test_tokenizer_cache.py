@@ -41,17 +41,13 @@ def build(cli: Cli, cached: Path, out: Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_half_filled_cache_never_passes_for_a_tokenizer_without_a_template(
-    cached: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_half_a_cache_has_no_template(cached: Path, tmp_path: Path, cli: Cli) -> None:
     code, said = build(cli, cached, tmp_path / "out")
     assert code == 2 and "not complete in the Hub's cache" in said
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cache_that_noted_what_the_repo_lacks_is_whole(
-    cached: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_cache_that_notes_gaps_is_whole(cached: Path, tmp_path: Path, cli: Cli) -> None:
     noted = cached / ".no_exist" / COMMIT
     noted.mkdir(parents=True)
     for name in ("tokenizer_config.json", "chat_template.jinja"):
@@ -73,9 +69,7 @@ def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(
     assert refused.returncode == 2 and "holds no tokenizer.json" in refused.stderr
 
 
-def test_one_switch_alone_keeps_a_tokenizer_from_being_downloaded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_switch_alone_stops_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULER_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_OFFLINE", "")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -83,9 +77,7 @@ def test_one_switch_alone_keeps_a_tokenizer_from_being_downloaded(
         load_tokenizer("org/not-in-the-cache")
 
 
-def test_a_release_is_proved_offline_where_its_tokenizer_s_name_stands_for_another(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_release_is_proved_offline_beside_a_namesake(tmp_path: Path, cli: Cli) -> None:
     for names, template in (("one", tiny.LLAMA), ("other", tiny.GEMMA)):
         tiny.make_tokenizer(tmp_path / names / "llama3", template)
     one, other = ({"RULER_TOKENIZERS": str(tmp_path / names)} for names in ("one", "other"))
@@ -113,9 +105,7 @@ def test_else_it_is_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("found", [homeless, literal])
-def test_who_has_no_home_has_a_folder_of_his_own_among_temporary_ones(
-    found: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_home_is_a_temporary_folder(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RULER_CACHE")
     monkeypatch.setattr(platformdirs, "user_cache_path", found)
     folder = cache_dir("sentences")

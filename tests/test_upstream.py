@@ -80,9 +80,7 @@ def real(shared: Path) -> UpstreamSources:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["llama3", "qwen2.5"])
-def test_rows_of_real_sources_are_upstreams(
-    tokenizer: str, shared: Path, real: UpstreamSources
-) -> None:
+def test_real_rows_are_upstreams(tokenizer: str, shared: Path, real: UpstreamSources) -> None:
     folder = str(shared / "tokenizers" / tokenizer)
     found = {
         f"{edition} {task}": digest(rows(edition, task, 4096, 2, folder, real))
@@ -143,13 +141,10 @@ def test_first_words_have_the_sentences_that_punkt_gives(
 
 
 @given(
-    text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip),
-    words=st.integers(0, 90),
+    text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip), words=st.integers(0, 90)
 )
 @settings(max_examples=300)
-def test_repetition_gives_the_sentences_of_the_repeated_text(
-    text: str, words: int, cutter: PunktSentenceTokenizer
-) -> None:
+def test_repeated_text_is_repeated(text: str, words: int, cutter: PunktSentenceTokenizer) -> None:
     once = " ".join(text.replace(".", ". ").split())
     listed = once.split(" ")
     found = EssaySentences(once, cutter.tokenize).first(words, repeat=True)

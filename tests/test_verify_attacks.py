@@ -177,9 +177,7 @@ ORDERS: dict[str, Callable[[list[Row]], list[Row]]] = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_rows_in_another_order_or_number_are_found(
-    order: str, folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_rows_of_another_order_found(order: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     forge_all(copy, {"vt_1024": ORDERS[order]})
     assert must_find(cli("verify", copy, "--tasks", "vt"))[0].startswith("vt_1024")
@@ -235,9 +233,7 @@ def of_a_suite(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_own", [False, True])
-def test_every_field_of_the_manifest_is_found_or_claimed(
-    is_own: bool, builds: Builds, tmp_path: Path
-) -> None:
+def test_every_field_is_found_or_claimed(is_own: bool, builds: Builds, tmp_path: Path) -> None:
     """Each value is changed in turn, and the folder sealed again by the builder's own code."""
     copy = copy_of(of_a_suite(tmp_path) if is_own else builds("vt,qa_1", rows=1), tmp_path)
     body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
@@ -272,9 +268,7 @@ def test_every_field_of_the_manifest_is_found_or_claimed(
     assert missed == []
 
 
-def test_a_folder_is_proved_wherever_its_tokenizer_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RULER_TOKENIZERS", str(tmp_path))
     there = make_tokenizer(tmp_path / "qwen2.5")
@@ -295,9 +289,7 @@ def test_a_folder_is_proved_wherever_its_tokenizer_is_found(
     assert any("tokenizer.name expected" in one for one in verdict.findings)
 
 
-def test_other_hashes_of_the_same_tokenizer_are_claimed_only_from_another_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashes_of_a_mirror_are_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there, out = make_tokenizer(tmp_path / "tiny"), tmp_path / "out"
     ruler_builders.build(str(there), tasks=["vt"], lengths=[2048], rows=1, out=out)
 
@@ -352,9 +344,7 @@ NOTATIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)
-def test_the_same_manifest_in_another_notation_is_found(
-    notation: str, folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_another_notation_is_found(notation: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
     (copy / "manifest.json").write_text(sealed(NOTATIONS[notation](body)), encoding="utf-8")
@@ -362,9 +352,7 @@ def test_the_same_manifest_in_another_notation_is_found(
 
 
 @pytest.mark.parametrize("holder", ["", "tokenizer", "configs.vt_1024", "sources.0"])
-def test_a_field_that_no_manifest_has_is_found(
-    holder: str, folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_field_too_many_is_found(holder: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
     part = body
@@ -377,9 +365,7 @@ def test_a_field_that_no_manifest_has_is_found(
     )
 
 
-def test_the_release_and_the_code_that_a_card_names_are_claimed(
-    builds: Builds, tmp_path: Path
-) -> None:
+def test_what_a_card_names_is_claimed(builds: Builds, tmp_path: Path) -> None:
     copy = copy_of(builds("vt,qa_1", rows=1), tmp_path)
     manifest = replace(manifest_of(copy), data_version="9.9.9")
     address = Address("evil/repo", "v9.9.9", "https://github.com/acme/ruler-data")
@@ -423,9 +409,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_that_was_edited_and_sealed_is_found(
-    text: str, folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_an_edited_sealed_text_is_found(text: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy, (name, before, after) = copy_of(folder, tmp_path), TEXTS[text]
     manifest = manifest_of(copy)
     files = {one: (copy / one).read_bytes() for one in manifest.files}
@@ -521,9 +505,7 @@ CONTAINERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("forgery", CONTAINERS)
-def test_another_container_of_the_same_rows_is_found(
-    forgery: str, folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_another_container_is_found(forgery: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     data = CONTAINERS[forgery]((copy / VT).read_bytes())
     assert data != (copy / VT).read_bytes()
@@ -553,9 +535,7 @@ def test_a_symbolic_link_is_found(name: str, folder: Path, tmp_path: Path, cli: 
     must_find(cli("verify", copy, "--tasks", "vt"), f"{name}: is a symbolic link")
 
 
-def test_a_source_that_the_manifest_leaves_out_is_found(
-    folder: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_source_left_out_is_found(folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     edit_manifest(
         copy, sources=tuple(one for one in manifest_of(copy).sources if one.name != "squad")
@@ -591,9 +571,7 @@ def test_rows_of_each_config_can_be_chosen_and_are_named(folder: Path, cli: Cli)
     assert sorted(verdict["unproved"]) == sorted(f"{task}_1024" for task in TASKS)
 
 
-def test_sources_that_are_not_at_hand_are_said_config_by_config(
-    shared: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_sources_not_here_are_said_by_config(shared: Path, tmp_path: Path, cli: Cli) -> None:
     out, bare = tmp_path / "out", {"RULER_CACHE": str(tmp_path / "cache")}
     options = ("--tokenizer", "mistral", "--tasks", "vt,qa_1", "--lengths", 1024, "--rows", 3)
     built = cli("build", *options, "--sources", shared / "sources", "--out", out)

@@ -7,9 +7,7 @@ from tests.commands import succeeded
 from tests.engines.conftest import CPU, ONE, Answers, Order, answers, assert_same
 
 
-def test_transformers_answers_within_its_room_and_hangs_on_what_it_read(
-    reference: Answers, rows: dict[tuple[str, int], Row]
-) -> None:
+def test_an_answer_hangs_on_its_input(reference: Answers, rows: dict[tuple[str, int], Row]) -> None:
     assert set(reference) == set(rows)
     assert len({answer["text"] for answer in reference.values()}) == len(rows)
     for key, answer in reference.items():
@@ -21,9 +19,7 @@ def test_transformers_answers_within_its_room_and_hangs_on_what_it_read(
     assert {answer["finish"] for answer in reference.values()} == {"stop", "length"}
 
 
-def test_vllm_says_the_same_with_prompts_cut_into_chunks_and_prefixes_from_its_cache(
-    order: Order, reference: Answers, tmp_path: Path
-) -> None:
+def test_chunks_and_prefixes_say_the_same(order: Order, reference: Answers, tmp_path: Path) -> None:
     small = ("--option", "max_num_batched_tokens=256", "--option", "block_size=32")
     done = order("vllm", tmp_path / "run", *ONE, *small)
     succeeded(done)
@@ -34,9 +30,7 @@ def test_vllm_says_the_same_with_prompts_cut_into_chunks_and_prefixes_from_its_c
     assert cached[0] == 0 and cached[1] >= 32 and not any(tokens % 32 for tokens in cached)
 
 
-def test_vllm_with_two_ranks_and_processes_of_its_own_says_the_same(
-    order: Order, reference: Answers, tmp_path: Path
-) -> None:
+def test_two_ranks_say_the_same(order: Order, reference: Answers, tmp_path: Path) -> None:
     own = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
     two = ("--tensor-parallel", 2, "--rows", 1, "--option", "gpu_memory_utilization=0.1")
     done = order("vllm", tmp_path / "run", *CPU, *two, env=own)
@@ -45,8 +39,6 @@ def test_vllm_with_two_ranks_and_processes_of_its_own_says_the_same(
     assert_same(answers(tmp_path / "run"), {key: reference[key] for key in reference if not key[1]})
 
 
-def test_copies_of_vllm_on_ray_say_the_same(
-    order: Order, reference: Answers, tmp_path: Path
-) -> None:
+def test_copies_on_ray_say_the_same(order: Order, reference: Answers, tmp_path: Path) -> None:
     succeeded(order("ray", tmp_path / "run", *ONE, "--option", "gpus=0"))
     assert_same(answers(tmp_path / "run"), reference)

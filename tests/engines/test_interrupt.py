@@ -27,9 +27,7 @@ def many(tmp_path: Path, cli: Cli, model: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_ctrl_c_ends_vllm_and_its_processes_in_one_line(
-    model: Path, many: Path, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_vllm_and_its_processes(model: Path, many: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = ("run", "--data", many, "--model", model, "--engine", "vllm", "--out", out, *CPU)
     env = {**ENV, "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}

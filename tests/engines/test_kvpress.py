@@ -22,9 +22,7 @@ KVPRESS = os.environ.get("RULER_KVPRESS", "")
 
 
 @pytest.mark.skipif(not KVPRESS, reason="RULER_KVPRESS names no checkout")
-def test_kvpress_runs_an_export_and_its_score_is_read_back(
-    model: Path, frozen: Path, tmp_path: Path
-) -> None:
+def test_kvpress_runs_an_export(model: Path, frozen: Path, tmp_path: Path) -> None:
     export = ruler_builders.export(frozen, tool="kvpress", out=tmp_path / "export")
     command = [PYTHON, export / "ruler_kvpress.py", "--data_dir", "512", "--model", model]
     command += ["--press_name", "knorm", "--compression_ratio", "0.5", "--device", "cpu"]

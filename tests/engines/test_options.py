@@ -91,9 +91,7 @@ def test_a_value_that_vllm_refuses_is_named(order: Order, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
-def test_samples_differ_from_one_another_and_come_out_the_same_again(
-    order: Order, tmp_path: Path, engine: str
-) -> None:
+def test_samples_differ_and_are_the_same_again(order: Order, tmp_path: Path, engine: str) -> None:
     sampled = ("--samples", 2, "--temperature", 1.0, "--rows", 2, "--configs", "fwe_512")
     given = ONE if engine == "vllm" else FLOAT
     for name in ("first", "second"):

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 #: Python finds the platform `ray_cpu` there, and vLLM takes it; threads are not bound to cores, of
 #: which two nodes here have the same.
-ENV = {
-    "PYTHONPATH": str(Path(__file__).parent / "ray_cpu"),
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-}
+ENV = {"PYTHONPATH": str(Path(__file__).parent / "ray_cpu"), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 
 @pytest.fixture
@@ -43,9 +40,7 @@ def cluster() -> Iterator["Cluster"]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_model_over_two_nodes_says_the_same(
-    order: Order, reference: Answers, tmp_path: Path
-) -> None:
+def test_two_nodes_say_the_same(order: Order, reference: Answers, tmp_path: Path) -> None:
     halves = ("--tensor-parallel", 2, "--option", "gpu_memory_utilization=0.1")
     done = order("ray", tmp_path / "run", *CPU, *halves, "--rows", 1, env=ENV)
     succeeded(done)

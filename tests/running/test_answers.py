@@ -29,9 +29,7 @@ GOOD = Answer("vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a")
         ({"error": "status 500"}, "status 500"),
     ],
 )
-def test_a_row_is_answered_by_a_whole_record_alone(
-    changes: dict[str, Any], reason: str | None
-) -> None:
+def test_a_whole_record_alone_is_an_answer(changes: dict[str, Any], reason: str | None) -> None:
     found = why_unanswered(replace(GOOD, **changes), budget=30, rendered=4000)
     assert found is None if reason is None else reason in (found or "")
 
@@ -106,10 +104,7 @@ def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
         ([*MANY, None], "1 row of 41 unanswered"),
         ([*MANY, replace(GOOD, text=None, error="status 500")], "1 row of 41 unanswered"),
         ([*MANY, replace(GOOD, model="org/b")], "2 models answered: 'org/a' 40, 'org/b' 1"),
-        (
-            [*MANY, replace(GOOD, text="<think>QZKRA")],
-            "reasoning is in the text of 1 answer",
-        ),
+        ([*MANY, replace(GOOD, text="<think>QZKRA")], "reasoning is in the text of 1 answer"),
         ([replace(one, text=" ") for one in MANY], "every answer is empty"),
         ([replace(one, finish="length") for one in MANY], "every answer is cut off"),
         ([replace(one, text="!!!!") for one in MANY], "every answer is the same text"),
@@ -129,9 +124,7 @@ def test_unanswered_rows_may_be_accepted_two_models_may_not() -> None:
     ("changes", "first", "warned"),
     [({"text": ""}, 2, "empty"), ({"finish": "length"}, 2, "cut off"), ({"text": "!!"}, 8, "same")],
 )
-def test_a_share_of_doubtful_answers_is_warned_of_from_its_limit_on(
-    changes: dict[str, Any], first: int, warned: str
-) -> None:
+def test_doubtful_answers_are_warned_of(changes: dict[str, Any], first: int, warned: str) -> None:
     def found(number: int) -> Validity:
         worse = [replace(one, **changes) for one in MANY[:number]]
         return tallied(*worse, *MANY[number:])

@@ -158,9 +158,7 @@ def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_p
     assert worse.decision["categories"].keys() == {"retrieval"} and worse.answered < same.rows
 
 
-def test_a_question_is_decided_only_if_the_answers_on_disk_decide_it(
-    data: Path, tmp_path: Path
-) -> None:
+def test_only_answers_on_disk_decide(data: Path, tmp_path: Path) -> None:
     with FakeServer(lambda body: "x", lambda n, b: well(n, b) if n <= 5 else status(400)) as server:
         how: dict[str, Any] = {"model": "m", "base_url": server.url, "concurrency": 1}
         with pytest.raises(RulerError, match="2 rows failed, one after the other"):

@@ -241,9 +241,7 @@ def test_a_rate_limit_is_waited_for_as_it_asks(
 
 
 @pytest.mark.parametrize("body", [{"object": "error", "message": "no GPU"}, {"detail": "no GPU"}])
-def test_an_error_in_any_form_inside_of_status_200_shows_its_message(
-    server: FakeServer, ask: Ask, body: Body
-) -> None:
+def test_an_error_inside_of_status_200_is_shown(server: FakeServer, ask: Ask, body: Body) -> None:
     server.fault = lambda n, b: status(200, json.dumps(body).encode())
     assert "the server reports an error: 'no GPU'" in refusal(ask("--rows", 1, patience=1), 1)
 
@@ -259,9 +257,7 @@ def chunks(body: Body, *, cut: bool = False) -> bytes:
     return (text + ("" if cut else "data: [DONE]\n\n")).encode()
 
 
-def test_a_stream_is_read_to_its_usage_and_a_cut_one_is_no_answer(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_a_stream_is_read_to_its_usage(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     stream = ("--option", "stream=true", "--rows", 2)
     server.fault = lambda n, b: status(200, chunks(b))
     succeeded(ask(*stream))
@@ -273,9 +269,7 @@ def test_a_stream_is_read_to_its_usage_and_a_cut_one_is_no_answer(
     assert "the stream ended before its answer did" in error
 
 
-def test_a_budget_stops_the_run_and_a_larger_one_goes_on(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_a_larger_budget_goes_on(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     error = refusal(ask("--budget-tokens", 9000), 1)
     assert "the budget of 9,000 tokens allows no further row (spent: " in error
     assert 0 < len(server.seen) < 5

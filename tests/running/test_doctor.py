@@ -37,9 +37,7 @@ def errors(found: dict[str, Any]) -> list[str]:
     return [f"{one['about']}: {one['message']}" for one in wrong]
 
 
-def test_every_row_of_data_in_the_models_tokenizer_is_as_long_as_its_length_says(
-    frozen: Path, tiny: Path
-) -> None:
+def test_rows_are_as_long_as_they_say(frozen: Path, tiny: Path) -> None:
     found = examine(frozen, tiny, "--all")
     assert found["rows"] == 40 and found["findings"] == []
 
@@ -97,9 +95,7 @@ def test_a_missing_bos_is_refused(frozen: Path, tmp_path: Path) -> None:
     assert "begins with no BOS" in refusal(done)
 
 
-def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_another_tokenizer_must_be_asked_for(frozen: Path, tmp_path: Path) -> None:
     model = with_template(tmp_path / "other", tiny.QWEN3)
     found = examine(frozen, model, "--sample", 2)
     (message,) = errors(found)
@@ -144,18 +140,14 @@ def with_wrong_output(frozen: Path, copy: Path) -> Path:
     return copy
 
 
-def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
-    frozen: Path, tiny: Path, tmp_path: Path
-) -> None:
+def test_an_answer_not_in_the_prompt_is_found(frozen: Path, tiny: Path, tmp_path: Path) -> None:
     found = examine(with_wrong_output(frozen, tmp_path / "copy"), tiny, "--all")
     (error,) = errors(found)
     assert "gold answer 'ZZZZZ' is not in the prompt" in error
     assert "1 row of vt_2048, 40 examined" in error
 
 
-def test_the_cost_is_what_the_rows_say_in_tokens_money_and_bytes(
-    frozen: Path, tiny: Path, tmp_path: Path
-) -> None:
+def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path) -> None:
     prices = ("--price-in", 2, "--price-out", 8)
     cost = examine(frozen, tiny, *prices)["cost"]
     rows = [

@@ -27,9 +27,7 @@ SLIDING = {**LLAMA_8B, "sliding_window": 1024, "layer_types": [
         ({}, None),
     ],
 )
-def test_keys_and_values_of_plain_attention_are_what_a_hand_counts(
-    config: dict[str, object], by_hand: int | None
-) -> None:
+def test_keys_and_values_are_by_hand(config: dict[str, object], by_hand: int | None) -> None:
     assert cache_bytes(config, 131_072) == by_hand
 
 

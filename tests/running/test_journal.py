@@ -46,9 +46,7 @@ def indices(path: Path, torn: list[str] | None = None) -> list[int]:
 
 
 @given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
-def test_any_answer_and_any_error_is_one_line_of_utf8_json_and_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_any_record_comes_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("one") / "answers-0-of-1.jsonl"
     for record, name in ((answer(0, text), "text"), (answer(0, None, text), "error")):
         line = to_line(record)
@@ -61,9 +59,7 @@ def test_any_answer_and_any_error_is_one_line_of_utf8_json_and_comes_back(
 
 
 @given(cut=st.integers(0, 400))
-def test_a_journal_cut_anywhere_keeps_every_whole_line_and_nothing_is_removed(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
+def test_a_cut_journal_keeps_its_lines(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     folder = tmp_path_factory.mktemp("cut")
     path = write(folder, *(answer(index) for index in range(3)))
     data = path.read_bytes()[:cut]
@@ -90,9 +86,7 @@ def test_a_journal_cut_anywhere_keeps_every_whole_line_and_nothing_is_removed(
         b"[" * 100_000 + b'"\\ud800"\n',
     ],
 )
-def test_a_line_that_is_no_record_is_told_and_its_row_asked_again(
-    tmp_path: Path, line: bytes
-) -> None:
+def test_a_row_without_a_record_is_asked_again(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "answers-0-of-1.jsonl"
     path.write_bytes(to_line(answer(0)) + line + b"\n" + to_line(answer(1)))
     torn: list[str] = []
@@ -141,9 +135,7 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
         lambda body: body.replace(b"\n", b"\r"),
     ],
 )
-def test_status_and_score_tell_what_they_ignore(
-    damage: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
+def test_what_is_ignored_is_told(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     tests = Path(__file__).parent.parent
     run = shutil.copytree(tests / "frozen_runs" / "1.0.0", tmp_path / "run")
     journal = run / "answers-0-of-1.jsonl"

@@ -10,14 +10,7 @@ import pytest
 from tests.builds import members, until
 from tests.commands import finish, succeeded
 from tests.running import processes
-from tests.running.processes import (
-    all_keys,
-    evaluate,
-    keys,
-    refusal,
-    started,
-    whole_lines,
-)
+from tests.running.processes import all_keys, evaluate, keys, refusal, started, whole_lines
 
 pytestmark = pytest.mark.slow
 
@@ -26,18 +19,14 @@ def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
     return processes.order(data, out, "--data-parallel", 2, *more)
 
 
-def test_a_shard_of_a_job_array_is_split_among_the_groups_of_its_machine(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_shard_is_split_among_the_groups(frozen: Path, tmp_path: Path) -> None:
     for shard in ("0/2", "1/2"):
         succeeded(evaluate(*order(frozen, tmp_path, "--shard", shard)))
     assert keys(tmp_path) == all_keys(frozen)
     assert len(list(tmp_path.glob("answers-?-of-4.*.jsonl"))) == 4
 
 
-def test_a_process_that_is_killed_takes_no_other_with_it_and_is_resumed(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_killed_process_is_resumed(frozen: Path, tmp_path: Path) -> None:
     slow = order(frozen, tmp_path, "--option", "seconds=0.2")
     with started(*slow) as process:
         until(lambda: len(list(tmp_path.glob("answers-*"))) == 2, process)

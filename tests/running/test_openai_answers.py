@@ -48,9 +48,7 @@ def test_a_chat_server_that_cuts_prompts_answers_no_row_and_the_remedy_is_named(
     assert len(answered(tmp_path)) == 12
 
 
-def test_a_server_with_another_tokenizer_can_be_allowed_to_count_differently(
-    server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
-) -> None:
+def test_other_counts_are_allowed(server: FakeServer, ask: Ask, tokenizer: PromptTokenizer) -> None:
     count = reads_chat(tokenizer)
     server.reads = lambda body: int(1.1 * count(body))
     assert "give that one with --tokenizer" in refusal(ask(*CHAT), 1)
@@ -79,9 +77,7 @@ def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
     assert validity and "; 12 prompts that nobody counted" in validity.line
 
 
-def test_a_cache_larger_than_the_prompt_is_not_recorded(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_a_cache_over_the_prompt_is_no_cache(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     cached = {"prompt_tokens_details": {"cached_tokens": 10**9}}
     server.names = lambda body: {"usage": {"prompt_tokens": len(body["prompt"]), **cached}}
     succeeded(ask())
@@ -108,9 +104,7 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
 TWICE = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
 
 
-def test_a_server_that_is_busy_while_it_is_asked_what_it_takes_refuses_no_field(
-    server: FakeServer, ask: Ask
-) -> None:
+def test_a_busy_server_refuses_no_field(server: FakeServer, ask: Ask) -> None:
     server.refuses, server.is_busy = {"min_tokens"}, lambda body: "seed" in body
     done = ask(*TWICE, patience=1)
     assert "status 503: 'busy'" in refusal(done, 1) and "refuses seed" not in done.stderr
@@ -119,9 +113,7 @@ def test_a_server_that_is_busy_while_it_is_asked_what_it_takes_refuses_no_field(
     assert len({body["seed"] for body in server.seen}) == 2
 
 
-def test_each_sample_is_asked_once_with_its_own_seed(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_each_sample_has_its_own_seed(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     sampled = ("--temperature", 0.6, "--top-p", 0.9, "--samples")
     assert "36 of 36 samples answered" in succeeded(ask(*sampled, 3)).stdout
     seeds = {(json.dumps(body["prompt"]), body["seed"]) for body in server.seen}
@@ -151,9 +143,7 @@ NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_what_is_no_whole_record_is_no_answer(
-    tmp_path: Path, server: FakeServer, ask: Ask, name: str
-) -> None:
+def test_no_whole_record_no_answer(tmp_path: Path, server: FakeServer, ask: Ask, name: str) -> None:
     choice, usage, reason = NO_ANSWERS[name]
 
     def say(_number: int, body: Body) -> Reply:
@@ -166,9 +156,7 @@ def test_what_is_no_whole_record_is_no_answer(
     assert all(reason in str(line["error"]) for line in lines(tmp_path))
 
 
-def test_an_error_inside_of_status_200_shows_its_message_and_is_tried_again(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_an_error_in_200_is_tried_again(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     busy = json.dumps({"error": {"message": "Provider is busy", "code": 502}}).encode()
     server.fault = lambda n, b: well(n, b) if n % 3 else status(200, busy)
     succeeded(ask())
@@ -183,9 +171,7 @@ def test_a_pause_beyond_the_patience_is_reported(server: FakeServer, ask: Ask) -
     assert "status 429: 'no'; it asks to wait 600 s, the patience is 20 s" in error
 
 
-def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswered(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_rows_of_another_model_are_unanswered(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     server.names = lambda body: {
         "model": "small" if len(server.seen) % 3 == 0 else "m",
         "system_fingerprint": f"fp-{len(server.seen)}",
@@ -198,9 +184,7 @@ def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswere
     assert len(server.seen) == 12 + 4
 
 
-def test_a_run_ends_well_only_if_all_of_its_rows_are_answered_by_one_model(
-    server: FakeServer, ask: Ask
-) -> None:
+def test_one_model_answers_all_rows_of_a_run(server: FakeServer, ask: Ask) -> None:
     server.fault = lambda n, b: well(n, b) if n <= 4 else status(400)
     assert "2 rows failed, one after the other" in refusal(ask(concurrency=1), 1)
     server.fault, server.names = well, lambda body: {"model": "other"}
@@ -290,9 +274,7 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
     assert sent[1]["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_a_refused_key_is_reported_first(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     server.denies = True
     assert "status 401: 'no such key'" in refusal(ask(), 1) and not server.seen
     assert not (tmp_path / "run.json").exists()

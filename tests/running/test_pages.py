@@ -92,9 +92,7 @@ def test_a_fault_is_named(
     assert check.exit_status == 1 and f"answers are {sentence}" in str(check)
 
 
-def test_a_sound_engine_shows_nothing_and_too_few_rows_tell_nothing(
-    rows: Path, tmp_path: Path
-) -> None:
+def test_a_sound_engine_shows_nothing(rows: Path, tmp_path: Path) -> None:
     sound = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
     assert sound.exit_status == 0 and "nothing found in 128 rows of 1024 tokens, 128" in str(sound)
     ruler_builders.build(
@@ -106,9 +104,7 @@ def test_a_sound_engine_shows_nothing_and_too_few_rows_tell_nothing(
         repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
 
 
-def test_the_command_builds_rows_for_the_tokenizer_of_a_server(
-    tiny: Path, tokenizer: PromptTokenizer
-) -> None:
+def test_rows_are_built_for_a_server(tiny: Path, tokenizer: PromptTokenizer) -> None:
     asked = set[str]()
 
     def say(body: Body) -> str:

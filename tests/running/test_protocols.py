@@ -80,11 +80,7 @@ def tokenizer_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         for known in GOLDEN
     ],
 )
-def test_the_ids_sent_read_as_the_golden_prompt_with_exactly_one_bos(
-    tokenizer_of: Load,
-    model: str,
-    protocol: str,
-) -> None:
+def test_ids_are_the_golden_prompt(tokenizer_of: Load, model: str, protocol: str) -> None:
     tokenizer = tokenizer_of(model)
     ids = PromptFormat(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
     golden = GOLDEN[model, protocol]

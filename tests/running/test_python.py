@@ -115,9 +115,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_function_that_fails_leaves_its_rows_unscored_with_the_reason(
-    frozen: Path, tmp_path: Path, fault: str
-) -> None:
+def test_a_function_that_fails_has_its_reason(frozen: Path, tmp_path: Path, fault: str) -> None:
     function, reason = FAULTS[fault]
     done = run(frozen, tmp_path, generate=function, configs="vt_2048", rows=4)
     assert not done.complete and set(done.failed) >= {"vt_2048/3"}
@@ -167,9 +165,7 @@ def test_with_json_what_a_function_prints_is_on_standard_error(frozen: Path, her
     assert json.loads(done.stdout)["answered"] == 2 and "hello" in done.stderr
 
 
-def test_a_function_that_failed_on_every_row_is_mended_and_run_again(
-    frozen: Path, here: Path
-) -> None:
+def test_a_function_that_failed_is_run_again(frozen: Path, here: Path) -> None:
     module = here / "badkv.py"
     module.write_text("def generate(requests):\n    raise ValueError('boom')\n")
     command = (

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import spawn
-from tests.running.processes import (
-    evaluate,
-    lines,
-    refusal,
-)
+from tests.running.processes import evaluate, lines, refusal
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
@@ -51,9 +47,7 @@ if any("default_worker" in argument for argument in sys.orig_argv):
 """
 
 
-def test_an_engine_that_a_copy_lacks_is_said_at_once_and_not_tried_again(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_an_engine_that_a_copy_lacks_is_said(frozen: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_ORACLE)
     command = order(frozen, tmp_path / "out")
     done = spawn("ruler-eval", *command, env={"PYTHONPATH": str(tmp_path)})

@@ -67,9 +67,7 @@ def machine(process: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-def test_a_machine_that_goes_leaves_its_rows_to_the_other(
-    cluster: "Cluster", frozen: Path, tmp_path: Path
-) -> None:
+def test_a_machine_leaves_its_rows(cluster: "Cluster", frozen: Path, tmp_path: Path) -> None:
     second = cluster.add_node(num_cpus=1)
     command = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
     with started(*command) as process:
@@ -82,9 +80,7 @@ def test_a_machine_that_goes_leaves_its_rows_to_the_other(
     assert keys(tmp_path) == all_keys(frozen)
 
 
-def test_copies_come_with_a_machine_that_joins_and_its_rows_stay_when_it_goes(
-    cluster: "Cluster", frozen: Path, tmp_path: Path
-) -> None:
+def test_copies_come_with_a_machine(cluster: "Cluster", frozen: Path, tmp_path: Path) -> None:
     cluster.add_node(num_cpus=1, num_gpus=1)
     two = ("--option", "gpus=1", "--option", "copies=2")
     command = order(frozen, tmp_path, *two, "--option", "seconds=0.2")
@@ -102,9 +98,7 @@ def test_copies_come_with_a_machine_that_joins_and_its_rows_stay_when_it_goes(
     assert keys(tmp_path) == all_keys(frozen)
 
 
-def test_what_has_no_room_is_named_and_a_copy_may_span_machines(
-    cluster: "Cluster", frozen: Path, tmp_path: Path
-) -> None:
+def test_a_copy_may_span_machines(cluster: "Cluster", frozen: Path, tmp_path: Path) -> None:
     for _ in range(2):
         cluster.add_node(num_cpus=1, num_gpus=1)
     three = order(frozen, tmp_path, "--option", "gpus=3", "--option", "wait=3")

@@ -48,9 +48,7 @@ HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>f
         ("", None, ""),
     ],
 )
-def test_what_follows_the_reasoning_is_the_answer(
-    text: str, thought: str | None, answer: str
-) -> None:
+def test_the_answer_follows_the_reasoning(text: str, thought: str | None, answer: str) -> None:
     assert reasoning.split(text) == (thought, answer)
     assert reasoning.is_in(text) == (thought is not None)
 
@@ -116,9 +114,7 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
 
 
-def test_rows_without_room_for_reasoning_are_refused_naming_those_that_have_it(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_rows_without_room_for_reasoning_are_refused(frozen: Path, tmp_path: Path) -> None:
     model = tiny.make_model(tmp_path / "small", window=4096)
     with pytest.raises(UsageError, match=r"named …-r16k, or `ruler-data build --reserve 8192`"):
         ruler_eval.run(
@@ -138,9 +134,7 @@ def sibling(repo: str, reserve: int) -> Sibling:
         ("completion", (0, 16384), "org/r0"),
     ],
 )
-def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
-    protocol: str, reserves: tuple[int, ...], repo: str
-) -> None:
+def test_thinking_takes_rows_with_room(protocol: str, reserves: tuple[int, ...], repo: str) -> None:
     index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
     config = EvalConfig.of({"data": "org/ruler", "protocol": protocol})
     assert release_for(index, config, Model("m", "org/m"), None).repo == repo

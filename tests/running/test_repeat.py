@@ -63,9 +63,7 @@ def flipping(every: int) -> Callable[[Sequence[Request]], list[str]]:
     return generate
 
 
-def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_rows_are_asked_again_in_another_order(frozen: Path, tmp_path: Path) -> None:
     order_of_rows: list[object] = []
     engine = flipping(4)
 
@@ -88,9 +86,7 @@ def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
     assert {pair.row.split("/")[0] for pair in few.pairs} == {"vt_2048", "fwe_2048"}
 
 
-def test_the_noise_is_that_of_all_repetitions_that_fit_the_journal(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_the_noise_is_of_all_that_fit_the_journal(frozen: Path, tmp_path: Path) -> None:
     engine = flipping(4)
     ruler_eval.run(frozen, generate=engine, out=tmp_path)
     repeat(tmp_path, 40, generate=engine)
@@ -115,9 +111,7 @@ def test_the_command_starts_the_same_model_again(frozen: Path, tmp_path: Path) -
     assert "2 rows could not be answered again" in refusal(failing, 1)
 
 
-def test_what_another_model_answers_is_not_the_noise_of_the_run(
-    tmp_path: Path, server: FakeServer, ask: Ask
-) -> None:
+def test_another_model_is_no_noise(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     succeeded(ask())
     command = ("repeat", tmp_path, "--rows", 6, "--base-url", server.url)
     server.names = lambda body: {"model": "other" if len(server.seen) % 3 == 0 else "m"}
@@ -151,9 +145,7 @@ def other(requests: Sequence[Request], share: float = 1.0) -> list[str]:
     return ["other"] * len(requests)
 
 
-def test_another_function_of_the_same_file_or_another_argument_is_not_the_noise_of_the_run(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_another_function_or_argument_is_no_noise(frozen: Path, tmp_path: Path) -> None:
     half = partial(scaled, share=0.5)
     ruler_eval.run(frozen, generate=half, out=tmp_path, rows=2)
     for changed in (partial(other, share=0.5), partial(scaled, share=0.25), scaled):
@@ -173,9 +165,7 @@ def often(requests: Sequence[Request]) -> list[str]:
     ]
 
 
-def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_reported(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_score_is_the_mean_over_samples(frozen: Path, tmp_path: Path) -> None:
     done = ruler_eval.run(frozen, out=tmp_path, generate=often, samples=4, rows=6)
     assert done.complete and done.rows == 48
     assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48

@@ -31,9 +31,7 @@ from tests.running.processes import (
 from tests.runs import run_info
 
 
-def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
     message = json.loads(succeeded(evaluate(*order(frozen, tmp_path, "--json"))).stdout)
     assert message["complete"] and {c["answered"] for c in message["configs"]} == {20}
     configs = ("vt_2048", "fwe_2048")
@@ -54,9 +52,7 @@ def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
 
 
 @pytest.mark.slow
-def test_killed_at_any_time_and_resumed_every_row_is_there_once(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_killed_and_resumed_every_row_is_there_once(frozen: Path, tmp_path: Path) -> None:
     slow = order(frozen, tmp_path, "--option", "seconds=0.02")
     for wanted in (3, 17):
         with started(*slow) as process:
@@ -82,9 +78,7 @@ def test_sigterm_flushes_and_ends_with_143(frozen: Path, tmp_path: Path) -> None
     assert journal.endswith(b"}\n") and 4 <= journal.count(b"\n") < 40
 
 
-def test_a_row_that_fails_is_unscored_its_reason_told_and_asked_again_on_resume(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_row_that_fails_is_asked_again_on_resume(frozen: Path, tmp_path: Path) -> None:
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     message = refusal(done, 1)
     assert "2 rows could not be answered" in message and "0 were not run" in message
@@ -98,9 +92,7 @@ def test_a_row_that_fails_is_unscored_its_reason_told_and_asked_again_on_resume(
     assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42
 
 
-def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_run_without_answers_gives_way(frozen: Path, tmp_path: Path) -> None:
     other = order(frozen, tmp_path, "--protocol", "base")
     with started(*order(frozen, tmp_path, "--option", "seconds=60")) as process:
         until(lambda: list(tmp_path.glob("answers-*.jsonl")), process)
@@ -122,9 +114,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("difference", OTHERS)
-def test_a_folder_of_another_run_is_refused_naming_the_difference(
-    frozen: Path, begun: Path, difference: str
-) -> None:
+def test_a_folder_of_another_run_is_refused(frozen: Path, begun: Path, difference: str) -> None:
     before = next(begun.glob("answers-*")).read_bytes()
     message = refusal(evaluate(*order(frozen, begun, *OTHERS[difference])))
     assert f"holds another run: {difference} is " in message or f"; {difference} is " in message
@@ -155,9 +145,7 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
     assert "40 of 40 rows answered" in rest.stdout
 
 
-def test_answers_of_another_run_are_not_taken_for_this_ones(
-    frozen: Path, begun: Path, tmp_path: Path
-) -> None:
+def test_answers_of_another_run_are_not_taken(frozen: Path, begun: Path, tmp_path: Path) -> None:
     base = order(frozen, tmp_path, "--protocol", "base")
     assert evaluate(*base, "--shard", "1/2").returncode == 0
     own = whole_lines(tmp_path)
@@ -170,9 +158,7 @@ def test_answers_of_another_run_are_not_taken_for_this_ones(
     assert whole_lines(tmp_path) == 40 + 40
 
 
-def test_an_answer_to_another_question_or_to_no_row_is_none_and_its_row_is_asked_again(
-    frozen: Path, begun: Path, tmp_path: Path
-) -> None:
+def test_an_answer_to_no_row_is_none(frozen: Path, begun: Path, tmp_path: Path) -> None:
     shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
     (journal,) = tmp_path.glob("answers-*")
     first, *rest = map(json.loads, journal.read_text().splitlines())
@@ -185,9 +171,7 @@ def test_an_answer_to_another_question_or_to_no_row_is_none_and_its_row_is_asked
     assert ruler_eval.score(tmp_path, frozen).configs[first["config"]].scores[first["index"]] == 1
 
 
-def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
-    frozen: Path, begun: Path, tmp_path: Path
-) -> None:
+def test_an_older_runs_options_may_differ(frozen: Path, begun: Path, tmp_path: Path) -> None:
     """That vLLM's are not recorded any more is tested in tests/engines."""
     shutil.copytree(begun, tmp_path / "run")
     (journal,) = (tmp_path / "run").glob("answers-*")
@@ -213,9 +197,7 @@ def test_what_is_not_a_shard_is_refused(share: str) -> None:
         parse_shard(share)
 
 
-def test_a_run_is_watched_while_it_goes_on_and_no_file_changes(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_watching_a_run_changes_no_file(frozen: Path, tmp_path: Path) -> None:
     with started(*order(frozen, tmp_path, "--option", "seconds=0.2")) as process:
         until(lambda: whole_lines(tmp_path) >= 8, process)
         found = json.loads(evaluate("status", tmp_path, "--json").stdout)

@@ -80,9 +80,7 @@ def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) ->
     assert "no such folder, and not a Hub id" in refusal(evaluate(*command, "--model", "./none"))
 
 
-def test_json_of_a_model_or_a_run_that_is_nested_too_deeply_is_refused(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_json_nested_too_deeply_is_refused(frozen: Path, tmp_path: Path) -> None:
     model, out = make_model(tmp_path / "model"), tmp_path / "out"
     (model / "config.json").write_text("[" * 100_000)
     message = refusal(evaluate(*order(frozen, out, "--model", model)))
@@ -97,9 +95,7 @@ def test_a_run_does_not_mix_its_files_into_a_dataset(copy: Path) -> None:
     assert not list(copy.glob("*run*")) and not list(copy.glob("*answers*"))
 
 
-def test_a_prompt_over_the_window_is_found_before_anything_loads(
-    frozen: Path, tmp_path: Path
-) -> None:
+def test_a_prompt_over_the_window_is_found_first(frozen: Path, tmp_path: Path) -> None:
     model = make_model(tmp_path / "short", window=2000)
     message = refusal(evaluate(*order(frozen, tmp_path / "out", "--model", model)))
     longest = json.loads((frozen / "manifest.json").read_text())["configs"]["vt_2048"]["length_max"]

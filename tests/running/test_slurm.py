@@ -126,9 +126,7 @@ def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
     assert keys(array.out) == all_keys(array.data)
 
 
-def test_before_the_time_limit_a_task_stops_in_order_and_goes_back_to_the_queue(
-    array: Array,
-) -> None:
+def test_before_its_time_limit_a_task_goes_back_to_the_queue(array: Array) -> None:
     array.env["SHARDS"] = 1
     # SLURM looks every 30 s and signals up to 30 s early: here 10 to 40 s after the start. With
     # @50, that could be before the script has begun, and the signal would be lost.
