@@ -101,6 +101,23 @@ def test_relative_links_of_the_documentation_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_architecture_lists_every_module_once() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = [
+        f"{folder}/{name}"
+        for folder, block in re.findall(r"### `(.+?)`: .*?```text\n(.*?)```", text, re.S)
+        for name in re.findall(r"^(\S+)  ", block, re.M)
+    ]
+    folders = {name.split(":")[0] for name in re.findall(r"### `(.+?)`: ", text)}
+    modules = [
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name not in ("__init__.py", "__main__.py")
+    ]
+    assert sorted(name for name in listed if not name.endswith("/")) == sorted(modules)
+
+
 def test_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
