@@ -33,6 +33,8 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 #: Finish reasons of an answer; any other means that neither the model nor its budget ended the
 #: text (`content_filter`, `abort`). A function that returns a plain text does not say its own.
 FINISHED = ("stop", "length", "unknown")
+#: Who may have counted a prompt's tokens.
+COUNTERS = ("server", "engine", "nobody")
 #: Shares of the answers from which on a score carries a warning.
 EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
 
@@ -64,6 +66,7 @@ class Answer:
     counted: str | None = None  # who counted `prompt_tokens`: `server`, `engine` or `nobody`
     provider: str | None = None  # that served the model, e.g. behind OpenRouter
     cost: float | None = None  # of the request, in the currency that the server states
+    hardware: str | None = None  # that computed it, as the engine names it, e.g. `NVIDIA H200`
 
     @property
     def key(self) -> Key:
@@ -172,9 +175,11 @@ class Validity:
     reasoning: int = 0
     apart: int = 0  # answers with reasoning beside them, of any protocol but `thinking`
     spent: int = 0  # empty answers whose tokens all went into reasoning
-    uncounted: int = 0  # answers whose prompt nobody counted
+    #: Answers by who counted their prompts, one of `COUNTERS`.
+    counted: dict[str, int] = field(default_factory=dict)
     lost_tokens: int = 0  # read and generated for rows without an answer
     providers: dict[str, int] = field(default_factory=dict)  # answers by the provider that served
+    hardware: dict[str, int] = field(default_factory=dict)  # answers by what computed them
     most_common: int = 0  # answers that have the most frequent text
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
@@ -186,10 +191,11 @@ class Validity:
     def line(self) -> str:
         """All of it in one line."""
         by = f" by {', '.join(self.models)}" if self.models else ""
+        counters = [f"{name} {self.counted[name]:,}" for name in COUNTERS if name in self.counted]
         more = {
             f"{self.spent:,} spent in reasoning": self.spent,
             f"{self.apart:,} with reasoning beside the answer": self.apart,
-            f"{counted(self.uncounted, 'prompt')} that nobody counted": self.uncounted,
+            f"prompts counted by {', '.join(counters)}": counters,
             f"{self.lost_tokens:,} tokens of rows without an answer": self.lost_tokens,
             f"providers: {_shares(self.providers)}": len(self.providers) > 1,
             f"the server refused {', '.join(self.refused)}": self.refused,
@@ -281,9 +287,10 @@ class Tally:
         """
         self._refused, self._is_run = tuple(refused), is_run
         self._thinking, self._opened = protocol == "thinking", opened
-        names = "rows answered empty cut_off reasoning apart spent uncounted lost_tokens"
+        names = "rows answered empty cut_off reasoning apart spent lost_tokens"
         self._counts = Counter(dict.fromkeys(names.split(), 0))
         self._models, self._providers, self._texts = Counter[str](), Counter[str](), Counter[int]()
+        self._counted, self._hardware = Counter[str](), Counter[str]()
         self._fingerprints = set[str]()
 
     def add(self, answer: Answer | None, text: str | None, score: float | None) -> None:
@@ -314,8 +321,11 @@ class Tally:
         thinks = bool(answer.reasoning or answer.reasoning_tokens)
         counts["apart"] += thinks and not self._thinking
         counts["spent"] += empty and thinks and answer.finish == "length"
-        counts["uncounted"] += self._is_run and answer.prompt_tokens is None
+        if self._is_run:  # records of earlier versions do not say who counted
+            counter = answer.counted or ("nobody" if answer.prompt_tokens is None else None)
+            self._counted.update(filter(None, [counter]))
         self._providers.update(filter(None, [answer.provider]))
+        self._hardware.update(filter(None, [answer.hardware]))
         self._texts[hash(text)] += 1
         self._fingerprints.update(filter(None, [answer.system_fingerprint]))
 
@@ -325,7 +335,9 @@ class Tally:
         return Validity(
             **counts,
             models=dict(self._models.most_common()),
+            counted=dict(self._counted.most_common()),
             providers=dict(self._providers.most_common()),
+            hardware=dict(self._hardware.most_common()),
             most_common=max(self._texts.values(), default=0),
             fingerprints=len(self._fingerprints),
             refused=self._refused,

@@ -55,6 +55,7 @@ class Run:
         decision: result of `--until-decided`; None without that option, while the run goes on, and
             once all rows are answered.
         notes: lines and files of answers that were ignored.
+        hardware: answers by what computed them, where the engine knows it.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class Run:
     prices: Prices | None = None
     decision: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    hardware: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -99,8 +101,9 @@ class Run:
         unit, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
         missing = "" if self.complete else f", {len(self.failed):,} failed, {self.left:,} left"
         running = "" if speed is None else f"; running, {speed:.2g} {unit} per second"
+        on = f"; on {', '.join(map(quote, self.hardware))}" if self.hardware else ""
         answered = f"{self.answered:,} of {self.rows:,} {unit} answered"
-        return f"{self.folder}: {answered}{missing}{running}"
+        return f"{self.folder}: {answered}{missing}{on}{running}"
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each row that was sent, e.g. for `pandas.DataFrame`."""
@@ -108,7 +111,7 @@ class Run:
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values."""
-        names = ("complete", "rows", "answered", "left", "rows_per_second", "decision")
+        names = ("complete", "rows", "answered", "left", "rows_per_second", "decision", "hardware")
         record = {name: getattr(self, name) for name in names}
         configs = [asdict(config) for config in self.configs]
         money = {**asdict(self.spent), "money": self.spent.money(self.prices)}
@@ -168,6 +171,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
     failed: dict[str, str] = {}
+    hardware = Counter[str]()
     notes = list[str]()
     records = run.records(notes)
     for (config, *place), answer in settle(records).items():
@@ -178,6 +182,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
             failed["/".join(map(str, (config, *place_of_sample)))] = answer.error
             continue
         summary.answered += 1
+        hardware.update(filter(None, [answer.hardware]))
         summary.cut_off += answer.finish == "length"
         summary.prompt_tokens += answer.prompt_tokens or 0
         for name in ("cached_tokens", "answer_tokens", "calls", "total_tokens"):
@@ -201,4 +206,5 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         prices,
         decision,
         tuple(notes),
+        dict(hardware.most_common()),
     )

@@ -60,7 +60,7 @@ class Report(Printable):
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
         validity: a line for each run: what its scores rest on.
-        about: protocol, edition, data version, tokenizer and day of the runs, in one line.
+        about: protocol, edition, data version, tokenizer, day and hardware, in one line.
         command: that makes the report again; empty if a program made it.
         file: the page that was written.
     """
@@ -206,7 +206,7 @@ def build(
 
 
 def _about(runs: Sequence[Scores]) -> str:
-    """Return protocol, edition, data version, tokenizer and day of runs, each value once."""
+    """Return protocol, edition, data, tokenizer, day and hardware of runs, each value once."""
     days = sorted({run.date for run in runs if run.date})
     facts = {
         "protocol": [run.run.protocol for run in runs],
@@ -214,6 +214,7 @@ def _about(runs: Sequence[Scores]) -> str:
         "data version": [run.run.data.data_version for run in runs],
         "tokenizer": [run.run.data.tokenizer for run in runs],
         "run on": [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else [],
+        "hardware": [name for run in runs if run.validity for name in run.validity.hardware],
     }
     return "; ".join(
         f"{name} {' and '.join(map(visible, dict.fromkeys(values)))}"

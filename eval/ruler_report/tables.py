@@ -343,11 +343,13 @@ def claims(run: ScoredRun) -> Iterator[Table]:
 def facts(results: Scores) -> Table:
     """Return everything that determined the scores of a run."""
     run, data = results.run, results.run.data
+    hardware = results.validity.hardware if results.validity else {}
     lines = {
         "model": run.model,
         "model revision": run.model_revision or "not known",
         "protocol": run.protocol + (", without context" if run.no_context else ""),
         "engine": run.engine,
+        **({"hardware": ", ".join(hardware)} if hardware else {}),
         **{f"engine: {name}": value for name, value in sorted(run.engine_info.items())},
         **{f"sampling: {name}": value for name, value in sorted(run.sampling.items())},
         "data": data.repo or "a folder",

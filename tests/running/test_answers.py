@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from ruler_eval.answers import Answer, Tally, Validity, scored_text, settle, why_unanswered
 
-GOOD = Answer("vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a")
+GOOD = Answer(
+    "vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a", counted="engine", hardware="cpu"
+)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,9 @@ def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
     found = tallied(*MANY)
     assert found.line == (
         "validity: 40 of 40 rows answered by org/a; 0 empty, 0 cut off without the answer, 0 with "
-        "reasoning in the answer, 1 with the most frequent text"
+        "reasoning in the answer, 1 with the most frequent text; prompts counted by engine 40"
     )
+    assert found.hardware == {"cpu": 40}
     assert (found.errors, found.warnings, found.exit_status) == ((), (), 0)
     record = found.to_record()
     assert record["answered"] == 40 and record["line"] == found.line

@@ -74,7 +74,8 @@ def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
         (None, "nobody")
     }
     validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
-    assert validity and "; 12 prompts that nobody counted" in validity.line
+    assert validity and "; prompts counted by nobody 12" in validity.line
+    assert not validity.hardware and "; on " not in ruler_eval.status(tmp_path).coverage
 
 
 def test_a_cache_over_the_prompt_is_no_cache(tmp_path: Path, server: FakeServer, ask: Ask) -> None:

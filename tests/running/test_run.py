@@ -11,11 +11,13 @@ import pytest
 from filelock import FileLock
 
 import ruler_eval
+import ruler_report
 from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.run_dir import STARTS, RunFolder, RunInfo
 from ruler_eval.sharding import Shard
+from ruler_report.tables import facts
 from tests.builds import until
 from tests.commands import finish, succeeded
 from tests.running.processes import (
@@ -41,6 +43,12 @@ def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
         row = rows[str(line["config"]), int(str(line["index"]))]
         assert line["text"] == ", ".join(row.outputs)
         assert int(str(line["prompt_tokens"])) + row.max_new_tokens == row.length
+        assert (line["counted"], line["hardware"]) == ("engine", "cpu")
+    assert message["hardware"] == {"cpu": 40}
+    assert "40 of 40 rows answered; on 'cpu'" in ruler_eval.status(tmp_path).coverage
+    scores = ruler_report.results(tmp_path, str(frozen))
+    assert "prompts counted by engine 40" in scores.results.validity_line
+    assert ("hardware", "cpu") in facts(scores.results).rows
     run = json.loads((tmp_path / "run.json").read_text())
     manifest = json.loads((frozen / "manifest.json").read_text())
     assert run["data"]["digests"] == {
@@ -48,6 +56,7 @@ def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
     }
     turns = "user<|end|>\n\n{content}<|eot|><|start|>assistant<|end|>\n\n{answer_prefix}"
     assert run["frame"] == f"<s><|start|>{turns}" and run["protocol"] == "completion"
+    assert "cpu" not in str(run)  # hardware is no part of a run's identity
     assert str(frozen) not in (tmp_path / "run.json").read_text()
 
 

@@ -41,4 +41,5 @@ def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Ite
             yield request.failed("the option `fail` names this row")
             continue
         text = gold_text(request.row)
-        yield request.answered(text, "stop", None, options.seconds)  # no model counts its tokens
+        # No model counts its tokens.
+        yield request.answered(text, "stop", None, options.seconds, hardware="cpu")

@@ -56,10 +56,12 @@ def _generate(
     import torch
 
     network, stops = _load(options, config, model)
+    device = network.device
+    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     tokenizer = tokenizer or model.tokenizer()
     for request in filter(None, requests):
         start = time.monotonic()
-        ids = torch.tensor([request.ids], device=network.device)
+        ids = torch.tensor([request.ids], device=device)
         if config.temperature:
             torch.manual_seed(request.seed)
         try:
@@ -78,7 +80,8 @@ def _generate(
         is_stopped = generated[-1] in stops
         text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=True)
         seconds = time.monotonic() - start
-        yield request.answered(text, "stop" if is_stopped else "length", len(generated), seconds)
+        finish = "stop" if is_stopped else "length"
+        yield request.answered(text, finish, len(generated), seconds, hardware=hardware)
 
 
 def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tuple[Any, set[int]]:

@@ -11,6 +11,7 @@ tpu-inference 3412: gsm8k 0.01 with the cache, 0.97 without), so these run witho
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -106,6 +107,7 @@ def _generate(
     sampling = config.sampling
     with block_sigint_in_children():
         llm = LLM(**arguments)
+    hardware = _hardware()
     waiting: dict[str, tuple[Request, float]] = {}
     more, most = True, max(IN_FLIGHT, arguments.get("max_num_seqs") or 0)
     try:
@@ -137,9 +139,19 @@ def _generate(
                         len(generated.token_ids),
                         time.monotonic() - start,
                         cached_tokens=output.num_cached_tokens,
+                        hardware=hardware,
                     )
     finally:
         try:
             llm.llm_engine.engine_core.shutdown()
         except Exception as error:  # e.g. of psutil: a worker that it would kill has just ended
             warn(f"vLLM did not end in order ({type(error).__name__}: {error}); answers are kept")
+
+
+def _hardware() -> str | None:
+    """Return the name of the device, e.g. `NVIDIA H200`; asked earlier, it may begin CUDA here."""
+    from vllm.platforms import current_platform
+
+    with suppress(Exception):  # a platform may have no name, or no driver that tells it
+        return str(current_platform.get_device_name())
+    return None
