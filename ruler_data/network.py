@@ -205,7 +205,7 @@ def _receive(url: str, file: BinaryIO) -> None:
     """Append to a file what it lacks."""
     import requests
 
-    from ruler_data.terminal import transfer
+    from ruler_data.progress import transfer
 
     done = file.seek(0, os.SEEK_END)
     headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}

@@ -1,4 +1,4 @@
-"""Printing, progress bars, signals and exit codes of all commands."""
+"""Printing, errors, signals and exit codes of all commands."""
 
 import errno
 import inspect
@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import TextIOWrapper
@@ -16,11 +16,9 @@ from pathlib import Path
 from threading import Condition, Event, Thread
 from types import FrameType, NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     NoReturn,
-    TypeVar,
     Union,
     cast,
     get_args,
@@ -32,21 +30,12 @@ from rich.segment import Segment
 from rich.table import Table
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import parse_config, quote
+from ruler_data.names import quote
 from ruler_data.signatures import declared, options_of
 from ruler_data.untrusted.child import TRUST
 from ruler_data.version import DATA_VERSION, __version__
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-T = TypeVar("T")
-
-#: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
-SPEED_PERIOD = 600.0
 TRUST_HELP = "Run any chat template and tokenizer without limits of time and memory."
-#: Seconds between lines about progress where standard error is not a terminal.
-LOG_EVERY = 60.0
 
 
 class SafeConsole(Console):
@@ -355,118 +344,6 @@ def raise_if_interrupted() -> None:
     if _signals:
         signal.setitimer(signal.ITIMER_REAL, 0)  # the orderly exit has begun
         raise Stopped(_signals[0])
-
-
-def progress_bars() -> "Progress":
-    """Return bars of the library rich on standard error; in a log, a line a minute of the first.
-
-    `add_task` and `update` take two texts: `items`, e.g. `3/500 rows`, and `speed`, e.g.
-    `2.1 rows/s`.
-    """
-    from rich import progress as bar
-
-    class Bars(bar.Progress):
-        logged = time.monotonic()
-
-        def update(self, task_id: bar.TaskID, **changes: Any) -> None:  # noqa: ANN401 - rich's own
-            super().update(task_id, **changes)
-            if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
-                self.logged = time.monotonic()
-                task = self.tasks[0]
-                left = "" if task.time_remaining is None else f"{task.time_remaining:,.0f} s left"
-                share = "" if task.total is None else f"{task.percentage:.0f} %"
-                figures = (task.fields["items"], share, task.fields["speed"], left)
-                err.print(f"{task.description}: {', '.join(filter(None, figures))}")
-
-    texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
-    name, items, speed, elapsed, left = map(bar.TextColumn, (*texts, "left"))
-    return Bars(
-        *(name, bar.BarColumn(), bar.TaskProgressColumn(), items, speed),
-        *(bar.TimeElapsedColumn(), elapsed, bar.TimeRemainingColumn(), left),
-        console=err,
-        disable=not is_terminal(),
-        transient=True,
-        speed_estimate_period=SPEED_PERIOD,
-    )
-
-
-class Advance:
-    """Advances a bar by rows of a config; `skip` takes out rows that an earlier run finished."""
-
-    def __init__(self, bars: "Progress", task: "TaskID") -> None:
-        self._bars, self._task = bars, task
-        self._done, self._started = 0, time.monotonic()
-
-    def __call__(self, config: str, rows: int) -> None:
-        """Advance the bar; a signal that came meanwhile stops the work."""
-        raise_if_interrupted()
-        self._done += rows
-        speed = per_second(self._done / (time.monotonic() - self._started))
-        step, items = rows * parse_config(config)[1], f"{self._done} rows"
-        self._bars.update(self._task, advance=step, description=config, items=items, speed=speed)
-        if self._bars.finished:
-            self._bars.stop()
-
-    def skip(self, config: str, rows: int) -> None:
-        """Leave rows out of all figures."""
-        total = next(task.total for task in self._bars.tasks if task.id == self._task)
-        if total is not None:
-            self._bars.update(self._task, total=total - rows * parse_config(config)[1])
-
-
-def per_second(rows: float) -> str:
-    """Return a speed with two digits at least.
-
-    >>> per_second(893.4), per_second(2.14), per_second(0.0123)
-    ('893 rows/s', '2.1 rows/s', '0.012 rows/s')
-    """
-    return f"{rows:,.0f} rows/s" if rows >= 10 else f"{rows:.2g} rows/s"
-
-
-@contextmanager
-def progress(tokens: int | None, first: str = "reading sources") -> Iterator[Advance]:
-    """Yield a function that advances a progress bar by rows of a config.
-
-    The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096. It
-    disappears with the last row: what follows may have a bar of its own.
-
-    Args:
-        tokens: of all rows; None if unknown, so that the bar only shows activity.
-        first: what is done before the first row.
-    """
-    with progress_bars() as bars:
-        yield Advance(bars, bars.add_task(first, total=tokens, items="0 rows", speed=""))
-
-
-#: Bytes of a download from which a bar is shown.
-LEAST_SHOWN = 1 << 20
-
-
-def track(items: Collection[T], about: str) -> Iterator[T]:
-    """Yield items while a progress bar advances by one each; `about` says what is done."""
-    with progress_bars() as bars:
-        task = bars.add_task(about, total=len(items), items="", speed="")
-        for done, item in enumerate(items, 1):
-            yield item
-            raise_if_interrupted()
-            bars.update(task, advance=1, items=f"{done}/{len(items)}")
-
-
-@contextmanager
-def transfer(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that advances the progress bar of a download by bytes."""
-    if total < LEAST_SHOWN:
-        yield lambda _: None
-        return
-    with progress_bars() as bars:
-        task, size = bars.add_task(name[:24], total=total, items="", speed=""), total / 1e6
-
-        def advance(received: int) -> None:
-            raise_if_interrupted()
-            bars.update(task, advance=received)
-            bars.update(task, items=f"{bars.tasks[0].completed / 1e6:.1f}/{size:.1f} MB")
-
-        yield advance
 
 
 def _fail(program: str, message: str, code: int) -> int:

@@ -16,7 +16,8 @@ import pytest
 
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data import terminal
-from ruler_data.terminal import block_sigint_in_children, progress, run
+from ruler_data.progress import progress
+from ruler_data.terminal import block_sigint_in_children, run
 from tests.commands import HANG
 
 

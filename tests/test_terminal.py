@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_data import terminal
+from ruler_data import progress, terminal
 from ruler_data.errors import UsageError
 from ruler_data.files import unwritable
 from ruler_data.names import parse_length
@@ -76,14 +76,14 @@ def test_tables_in_a_pipe_are_as_wide_as_columns_says() -> None:
 def test_a_log_gets_a_line_about_progress_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with terminal.progress(2 * 4096) as advance:
+    with progress.progress(2 * 4096) as advance:
         advance("vt_4096", 1)
     assert not capsys.readouterr().err  # a minute has not passed
-    monkeypatch.setattr(terminal, "LOG_EVERY", 0.0)
-    with terminal.progress(2 * 4096) as advance:
+    monkeypatch.setattr(progress, "LOG_EVERY", 0.0)
+    with progress.progress(2 * 4096) as advance:
         advance("vt_4096", 1)
     assert capsys.readouterr().err.startswith("vt_4096: 1 rows, 50 %, ")
-    assert list(terminal.track("ab", "scoring")) == ["a", "b"]
+    assert list(progress.track("ab", "scoring")) == ["a", "b"]
     assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %")
 
 

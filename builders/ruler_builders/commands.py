@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, Option
 
+from ruler_data.progress import progress as progress_bar
 from ruler_data.signatures import checked
-from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
 
 if TYPE_CHECKING:

@@ -66,9 +66,9 @@ from ruler_data.names import (
     released_version,
 )
 from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, read_packed
+from ruler_data.progress import progress as progress_bar
 from ruler_data.row import Row, RowDigest, serialize
 from ruler_data.suites import Suite
-from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.registry import (

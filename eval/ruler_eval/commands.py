@@ -123,7 +123,7 @@ def doctor(
         RulerError: data are damaged.
     """
     arguments = locals()
-    from ruler_data.terminal import progress
+    from ruler_data.progress import progress
     from ruler_eval.eval_config import EvalConfig
     from ruler_eval.preflight import diagnose
 

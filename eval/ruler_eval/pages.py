@@ -20,9 +20,9 @@ import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, parse_config
+from ruler_data.progress import progress
 from ruler_data.reasoning import opens
 from ruler_data.row import Row
-from ruler_data.terminal import progress
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.engines import Request
 from ruler_eval.residues import (

@@ -28,9 +28,10 @@ from ruler_data import terminal
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted, parse_config
+from ruler_data.progress import progress
 from ruler_data.reasoning import opens, split
 from ruler_data.row import Row
-from ruler_data.terminal import progress, warn
+from ruler_data.terminal import warn
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key
 from ruler_eval.decide import HELD, Decision, Question

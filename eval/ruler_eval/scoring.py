@@ -29,7 +29,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.floors import blind_floor
 from ruler_data.names import config_name, quote
-from ruler_data.terminal import track
+from ruler_data.progress import track
 from ruler_eval.answers import Answer, Key
 from ruler_eval.data import Dataset
 from ruler_eval.decide import decision_of

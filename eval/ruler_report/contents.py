@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ruler_data.names import counted
-from ruler_data.terminal import track
+from ruler_data.progress import track
 from ruler_eval.scores import Example, Scores
 from ruler_report import pictures, procedures, tables
 from ruler_report.baseline import retention_table
