@@ -71,9 +71,8 @@ class Scorer:
     def __init__(self, run: RunInfo, answers: Mapping[Key, Answer], data: Dataset) -> None:
         self.run, self.answers, self.data = run, answers, data
         is_run = run.engine != PREDICTIONS
-        self.tally = Tally(
-            run.protocol, opened=opens(run.frame), refused=run.refused, is_run=is_run
-        )
+        self._opened = opens(run.frame)
+        self.tally = Tally(run.protocol, opened=self._opened, refused=run.refused, is_run=is_run)
         self.examples: list[Example] = []
         self.reasons: Counter[str] = Counter()
         self._is_run = is_run
@@ -127,9 +126,7 @@ class Scorer:
             is_answer = record is not None and record.text is not None and not reason
             text = score = None
             if record is not None and is_answer:
-                text = scored_text(
-                    record, opened=opens(self.run.frame), cleaned=task.metric in CLEANED
-                )
+                text = scored_text(record, opened=self._opened, cleaned=task.metric in CLEANED)
                 score = score_row(row, task, text)
                 texts.append(text)
                 official.append(score)

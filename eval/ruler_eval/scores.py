@@ -7,7 +7,7 @@
 
 import hashlib
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -201,12 +201,9 @@ class ConfigScores:
     @cached_property
     def question_ids(self) -> npt.NDArray[np.uint64]:
         """The question digest of each row, as a number."""
-        digests = self.row_ids
-        if not digests:
-            name = self.question_digest or self.digest
-            texts = (f"{name}/{index}".encode() for index in range(self.rows))
-            digests = [hashlib.sha256(text).hexdigest()[:16] for text in texts]
-        return np.array([int(digest, 16) for digest in digests], dtype=np.uint64)
+        if self.questions:
+            return np.frombuffer(bytes.fromhex(self.questions), dtype=">u8").astype(np.uint64)
+        return _digests_by_index(self.question_digest or self.digest, self.rows)
 
     @property
     def row_ids(self) -> list[str]:
@@ -223,6 +220,13 @@ class ConfigScores:
             self, rows=rows, failed=tuple(failed), missing=tuple(missing), samples=(),
             questions=self.questions[: 16 * rows], **scores,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=128)  # of the configs of a suite: runs without digests have the same
+def _digests_by_index(name: str, rows: int) -> npt.NDArray[np.uint64]:
+    texts = (f"{name}/{index}".encode() for index in range(rows))
+    digests = b"".join(hashlib.sha256(text).digest()[:8] for text in texts)
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -294,7 +298,7 @@ class Scores:
         """The scores as columns."""
         configs = [*self.configs.values()]
         ends = [*accumulate(config.rows for config in configs)]
-        places = (slice(end - config.rows, end) for end, config in zip(ends, configs, strict=True))
+        places = [slice(end - config.rows, end) for end, config in zip(ends, configs, strict=True)]
 
         def scores(name: ScoreName) -> Floats:
             columns = [np.array(config.scores_of(name), dtype=np.float64) for config in configs]
@@ -307,16 +311,15 @@ class Scores:
             return column
 
         by_name = {name: scores(name) for name in get_args(ScoreName)}
-        headlines = np.repeat(
-            [get_args(ScoreName).index(config.headline) for config in configs],
-            [config.rows for config in configs],
-        )
+        names = [config.headline for config in configs]
+        columns = [by_name[name][place] for name, place in zip(names, places, strict=True)]
+        is_official = {*names} == {"official"}  # as of all tasks but a few: no array of its own
         return RowTable(
             cells=dict(zip(map(parse_config, self.configs), places, strict=True)),
             index=np.concatenate([np.arange(config.rows) for config in configs]),
             questions=np.concatenate([config.question_ids for config in configs]),
             answered=~(marks("failed") | marks("missing")),
-            headline=np.choose(headlines, [*by_name.values()]),
+            headline=by_name["official"] if is_official else np.concatenate(columns),
             truncated=marks("truncated"),
             empty=marks("empty"),
             **by_name,

@@ -311,10 +311,9 @@ def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
     from matplotlib.transforms import Bbox
     from PIL import Image
 
-    box: Any = "tight"
+    box = figure.get_tightbbox().padded(0.03)  # savefig would draw all once more to find it
     if width:
-        bounds = figure.get_tightbbox()
-        box = Bbox([[0, bounds.y0 - 0.02], [width, bounds.y1 + 0.02]])
+        box = Bbox([[0, box.y0 + 0.01], [width, box.y1 - 0.01]])
     names = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
     file = io.BytesIO()
     figure.savefig(
@@ -322,7 +321,6 @@ def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
         format=kind,
         dpi=120,
         bbox_inches=box,
-        pad_inches=0.03,
         metadata=dict.fromkeys(names.get(kind, ("Software",))),
     )
     if kind == "png":  # 128 colours are enough, in a third of the bytes

@@ -108,9 +108,11 @@ def frame_of(
     `lengths` narrow it for all runs. A `baseline` keeps its rows, and each other run is to answer
     them, too.
     """
+    most = max((len(digests) for run in runs for digests in run.values()), default=0)
+    numbers = np.arange(most)  # all runs' places are parts of it
     narrowed = [
         {
-            cell: Rows(digests[:rows], np.arange(len(digests[:rows])))
+            cell: Rows(digests[:rows], numbers[: len(digests[:rows])])
             for cell, digests in run.items()
             if (not tasks or cell[0] in tasks) and (not lengths or cell[1] in lengths)
         }

@@ -11,10 +11,11 @@ draws and 1 in the other, and only what holds in both is said. How often interva
 err: benchmarks/simulate.py.
 """
 
+import hashlib
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from typing import NamedTuple
 
 import numpy as np
@@ -305,9 +306,20 @@ def _ends(
     """Return the ends of an interval in percent; the means in percent are always in it."""
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None, None
-    ends = np.quantile(low, LEVEL / 2), np.quantile(high, 1 - LEVEL / 2)
+    ends = quantile(low, LEVEL / 2), quantile(high, 1 - LEVEL / 2)
     bottom, top = (100 * float(np.clip(end, lowest, highest)) for end in ends)
     return min(bottom, float(least)), max(top, float(most))
+
+
+def quantile(draws: Draws, share: float) -> float:
+    """Return a quantile as `np.quantile` does, whose checks take ten times as long as the work.
+
+    >>> quantile(np.array([3, 1, 2, 5], dtype=np.float32), 0.5)
+    2.5
+    """
+    place = (len(draws) - 1) * share
+    lower, upper = np.partition(draws, (at := int(place), at + 1))[at : at + 2].tolist()
+    return float(lower + (place - at) * (upper - lower))
 
 
 def weights_of(questions: Digests) -> Draws:
@@ -357,9 +369,7 @@ def resample(
                 share_of_run[:, [*having]] += np.float32(share) * means
             draws[:, column] += share_of_run
             # Where nothing varies, every task counts alike.
-            spread = (
-                _spread(share_of_run[-1], share_of_run[0]) + 1e-4 * shares[column].sum() ** 2 / size
-            )
+            spread = _spread(share_of_run) + 1e-4 * shares[column].sum() ** 2 / size
             variance[column] += spread
             squares[column] += spread**2 / max(size - 1, 1)
     values, lowest, highest, scored, asked = _values(lines, columns, count)
@@ -392,7 +402,7 @@ class _Line:
 
     @cached_property
     def key(self) -> bytes:
-        return self.questions.tobytes()
+        return hashlib.sha256(self.questions.tobytes()).digest()
 
 
 #: Cells by the runs that have them.
@@ -401,6 +411,8 @@ _Lines = dict[Cell, dict[int, _Line]]
 
 def _taken(scores: Floats | None, places: Ints) -> Floats:
     """Return the scores at places; NaN where there is none."""
+    if scores is not None and np.array_equal(places, np.arange(len(scores))):
+        return scores
     padded_scores = np.append([] if scores is None else scores, np.nan)
     return np.asarray(padded_scores[np.where(places < 0, -1, places)])
 
@@ -440,9 +452,10 @@ def _inverse(family: _Lines, shares: Floats, count: int) -> Floats:
     return sums
 
 
-def _spread(first: Draws, second: Draws) -> Floats:
+def _spread(draws: Draws) -> Floats:
     """Return the variances of differences of draws, first by second runs."""
-    a, b = (x - x.mean(axis=1, keepdims=True) for x in (first, second))
+    centred = draws - draws.mean(axis=2, keepdims=True)
+    a, b = centred[-1], centred[0]  # the same memory for one fill: half of the product is enough
     return np.asarray((a**2).mean(axis=1)[:, None] + (b**2).mean(axis=1) - 2 * (a @ b.T) / DRAWS)
 
 
@@ -457,31 +470,29 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
         key: sorter[np.searchsorted(questions, wanted_questions, sorter=sorter)]
         for key, wanted_questions in distinct.items()
     }
-    sums = [np.zeros((len(fills), len(having), DRAWS), dtype=np.float32)
-            for having in family.values()]  # fmt: skip
-    totals = {key: np.zeros(DRAWS, dtype=np.float32) for key in distinct}
+    # Scores of each line and fill, and ones for each set of questions: one product with the weights
+    # is the sums of scores and of weights.
+    lines = [line for having in family.values() for line in having.values()]
+    scores = [(line.key, line.filled(fill)) for line in lines for fill in fills]
+    scores += [(key, np.ones(len(some))) for key, some in distinct.items()]
+    sums = np.zeros((len(scores), DRAWS), dtype=np.float32)
     for start in range(0, len(questions), BLOCK):
         weights = weights_of(questions[start : start + BLOCK])
         inside = {key: (at >= start) & (at < start + BLOCK) for key, at in places.items()}
-        for key, mask in inside.items():
-            totals[key] += np.ones(int(mask.sum()), np.float32) @ weights[places[key][mask] - start]
-        for having, sum_of_cell in zip(family.values(), sums, strict=True):
-            using = [at for at, line in enumerate(having.values()) if inside[line.key].any()]
-            matrix = np.zeros((len(fills), len(using), len(weights)), dtype=np.float32)
-            lines = [*having.values()]
-            for row, at in enumerate(using):
-                mask = inside[lines[at].key]
-                filled = [lines[at].filled(fill)[mask] for fill in fills]
-                matrix[:, row, places[lines[at].key][mask] - start] = filled
-            sum_of_cell[:, using] += matrix @ weights
-    for having, sum_of_cell in zip(family.values(), sums, strict=True):
-        for at, line in enumerate(having.values()):
-            n = len(line.scores)
-            spread = np.float32(np.sqrt((n + 1) / (n - 1)) if n > 1 else np.nan)
-            for draws, fill in zip(sum_of_cell[:, at], fills, strict=True):
-                mean = np.float32(line.filled(fill).mean())
-                draws[:] = mean + (draws / totals[line.key] - mean) * spread
-    return sums
+        using = [row for row, (key, _) in enumerate(scores) if inside[key].any()]
+        matrix = np.zeros((len(using), len(weights)), dtype=np.float32)
+        for values, (key, of_line) in zip(matrix, (scores[row] for row in using), strict=True):
+            values[places[key][inside[key]] - start] = of_line[inside[key]]
+        sums[using] += matrix @ weights
+    totals = dict(zip(distinct, sums[-len(distinct) :], strict=True))
+    draws = sums[: -len(distinct)].reshape(len(lines), len(fills), DRAWS)
+    for line, line_draws in zip(lines, draws, strict=True):
+        n = len(line.scores)
+        spread = np.float32(np.sqrt((n + 1) / (n - 1)) if n > 1 else np.nan)
+        means = np.array([[line.filled(fill).mean()] for fill in fills], dtype=np.float32)
+        line_draws[:] = means + (line_draws / totals[line.key] - means) * spread
+    ends = [*accumulate(map(len, family.values()))]
+    return [part.swapaxes(0, 1) for part in np.split(draws, ends[:-1])]
 
 
 def _values(
