@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ruler_data import RulerError, load
 from ruler_eval import score
-from ruler_eval.results_file import read_results, write_results
+from ruler_eval.results_file import read_results
 from ruler_eval.scores import Scores
 from ruler_report.baseline import gate
 from ruler_report.lineup import compare
@@ -22,14 +22,9 @@ from tests.conftest import Builds
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
 from tests.runs import patchy, refused, reported, scored_run
+from tests.test_report import save
 
 SCORES = {f"vt_{length}": coin(f"c{length}", 0.8, 50) for length in (4096, 8192)}
-
-
-def save(folder: Path, results: Scores) -> Path:
-    folder.mkdir(exist_ok=True)
-    write_results(folder / "results.json", results)
-    return folder
 
 
 def on(**data: Any) -> Callable[[Scores], Scores]:  # noqa: ANN401 - fields of DataInfo

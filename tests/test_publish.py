@@ -1,7 +1,9 @@
 """A release on the Hub: what it holds, and its version."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,7 @@ def test_added_configs_are_a_minor_release_and_the_old_ones_stay(site: Site) -> 
         ("vt,fwe,niah_single_1", {}, "2.0.0", "this is 1.1.0"),
         ("vt,fwe,niah_single_1", {}, "1.0.0", "a tag is never moved"),
         ("vt,fwe", {"seed": 43}, "1.1.0", "this is 2.0.0"),
+        ("vt,fwe", {"seed": 43}, "", "name the new version: --version 2.0.0"),
         ("vt,fwe", {"seed": 43}, "1.0.0", "a tag is never moved"),
         ("vt,fwe", {}, "1.0.1", "nothing changes"),
         ("vt,fwe", {}, "0.9.0", "published already"),
@@ -129,10 +132,6 @@ def test_a_card_that_was_there_before_the_first_release_is_replaced_with_a_note(
 
 def test_changed_rows_are_a_major_release(site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
-    before = site.hub.writes()
-    refused = site.publish(site.builds(seed=43))
-    assert refused.code == 2 and "name the new version: --version 2.0.0" in refused.said
-    assert site.hub.writes() == before
     done = site.publish(site.builds(seed=43), "2.0.0")
     assert (done.code, done.change) == (0, "MAJOR"), done.said
     assert site.manifest("v2.0.0").seed == 43
@@ -218,60 +217,102 @@ def test_a_manifest_on_the_hub_that_names_files_elsewhere_is_refused(file: str, 
     assert site.hub.writes() == []
 
 
+def not_pinned(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    source = SourceInfo("squad", "SQuAD", "real", "", "5" * 64, "CC0-1.0", "", False, "")
+    unpinned = replace(manifest, sources=(*manifest.sources, source))
+    (folder / MANIFEST).write_text(unpinned.to_json(), encoding="utf-8")
+
+
+#: What is done to a folder before it is published, with which options; exit status, and words.
+AT_ONCE: dict[str, tuple[Callable[[Path], object], dict[str, Any], int, str]] = {
+    **{
+        f"version {version!a}": (str, {"version": version}, 2, "write MAJOR.MINOR.PATCH")
+        for version in ("1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "-1.0.0", "1.0.0\n")
+    },
+    "a card that is no YAML": (
+        lambda folder: edit_card(folder, "language:\n- en\n", "language: [English\n"),
+        {}, 1, "README.md: the Hub would refuse the card: YAML",
+    ),
+    "a file cut short": (
+        lambda folder: (folder / VT).write_bytes((folder / VT).read_bytes()[:-1]),
+        {}, 1, f"verification failed: {VT}: is missing or not",
+    ),
+    "sources not pinned": (not_pinned, {}, 2, "--allow-unpinned"),
+    "a token in no ASCII": (str, {"token": "hf_gehe\u00efm" + "x" * 30}, 1, "not ASCII"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_cannot_be_released_is_refused_at_once(name: str, site: Site, tmp_path: Path) -> None:
+    act, options, code, words = AT_ONCE[name]
+    copy = copy_of(site.builds(), tmp_path)
+    act(copy)
+    done = site.publish(copy, **options)
+    assert done.code == code and words in done.said, done.said
+    assert len(done.said.splitlines()) == 1 and "gehe" not in done.said
+    assert site.hub.requests == []
+
+
 @pytest.mark.parametrize(
     "name",
     ["ruler", "../ruler", "/ruler", "org/../x", "org/-rf", "org/x\ny", "org/" + "x" * 300, "a/b/c"],
 )
-def test_hostile_repo_names_are_refused_before_any_request(name: str, site: Site) -> None:
+def test_hostile_repo_names_are_refused_at_once(name: str, site: Site) -> None:
     done = site.publisher(site.builds(), name)
-    assert done.code == 2 and "\n" not in done.said
-    assert site.hub.requests == []
+    assert done.code == 2 and "\n" not in done.said and site.hub.requests == []
 
 
 @pytest.mark.parametrize(
-    "version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "-1.0.0", "1.0.0\n"]
-)
-def test_what_is_no_version_is_refused_before_any_request(version: str, site: Site) -> None:
-    assert site.publish(site.builds(), version).code == 2
-    assert site.hub.requests == []
+    ("env", "code", "words"),
+    [
+        ({"HF_HUB_OFFLINE": "1"}, 2, "HF_HUB_OFFLINE"),
+        ({"RULER_OFFLINE": "1"}, 2, "RULER_OFFLINE"),
+        ({"HF_TOKEN": ""}, 1, "no token"),
+        ({"HF_OIDC_RESOURCE": "datasets/org/x", "HF_OIDC_ID_TOKEN": "", "GITHUB_ACTIONS": ""}, 1,
+         "no OIDC id token"),
+    ],
+)  # fmt: skip
+def test_without_token_or_downloads_nothing_is_asked(
+    env: dict[str, str], code: int, words: str, site: Site
+) -> None:
+    done = site.publisher.command(site.builds(), "--repo", site.repo, **env)
+    assert done.returncode == code and words in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and site.hub.requests == []
 
 
-def test_a_card_that_is_not_valid_is_refused_before_any_request(tmp_path: Path, site: Site) -> None:
-    copy = copy_of(site.builds(), tmp_path)
-    edit_card(copy, "language:\n- en\n", "language: [English\n")
-    done = site.publish(copy)
-    assert done.code == 1 and "README.md: the Hub would refuse the card: YAML" in done.said
-    assert site.hub.requests == []
-
-
-def test_a_folder_that_is_not_clean_is_refused(tmp_path: Path, site: Site) -> None:
-    copy = copy_of(site.builds(), tmp_path)
-    (copy / VT).write_bytes((copy / VT).read_bytes()[:-1])
-    done = site.publish(copy)
-    assert done.code == 1 and f"verification failed: {VT}: is missing or not" in done.said
-    assert site.hub.requests == []
-
-
-def test_a_sample_is_published_only_when_asked(site: Site) -> None:
+def test_samples_and_unpinned_sources_are_published_only_when_asked(
+    site: Site, tmp_path: Path
+) -> None:
     folder = site.builds("niah_single_2", length=1536)
     refused = site.publish(folder)
-    assert refused.code == 2 and "--allow-sample" in refused.said
-    assert site.hub.requests == []
+    assert refused.code == 2 and "--allow-sample" in refused.said and site.hub.requests == []
     assert site.publish(folder, allow_sample=True).code == 0
-
-
-def test_unpinned_sources_need_consent_and_are_named(site: Site, tmp_path: Path) -> None:
     copy = copy_of(site.builds(), tmp_path)
-    manifest = manifest_of(copy)
-    source = SourceInfo("squad", "SQuAD", "real", "", "5" * 64, "CC0-1.0", "", False, "")
-    unpinned = replace(manifest, sources=(*manifest.sources, source))
-    (copy / MANIFEST).write_text(unpinned.to_json(), encoding="utf-8")
-    refused = site.publish(copy)
-    assert refused.code == 2 and "--allow-unpinned" in refused.said
-    assert site.hub.requests == []
-    (line,) = unpinned_sources(unpinned)
+    not_pinned(copy)
+    (line,) = unpinned_sources(manifest_of(copy))
     assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
     assert "give --allow-unpinned" not in site.publish(copy, allow_unpinned=True).said
+
+
+OFFLINE = {"RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_TOKEN": ""}
+
+
+@pytest.mark.parametrize(
+    ("owner", "env", "shown", "told"),
+    [
+        ("org", {"HF_TOKEN": ""}, "would be created", ["no token"]),
+        ("else", {}, "would be created", ["tester, who is not seen to belong to else"]),
+        ("org", OFFLINE, "can be released", ["whether the token may write", "check of the card"]),
+    ],
+)
+def test_a_dry_run_says_what_it_cannot_know_and_ends_with_3(
+    owner: str, env: dict[str, str], shown: str, told: list[str], site: Site
+) -> None:
+    done = site.publisher.command(site.builds(), "--repo", f"{owner}/new", "--dry-run", **env)
+    assert done.returncode == 3 and shown in done.stdout, done.stderr
+    assert all(words in done.stderr for words in told), done.stderr
+    assert site.hub.requests == [] or env is not OFFLINE
 
 
 def test_a_repo_of_other_data_is_refused(site: Site) -> None:
@@ -302,29 +343,6 @@ def test_the_hubs_own_check_comes_before_any_write_and_in_a_dry_run_too(site: Si
     assert site.hub.requests[0] == "GET /api/whoami-v2", "the token is asked about first"
 
 
-def test_a_dry_run_without_a_network_says_what_it_could_not_ask(site: Site) -> None:
-    offline = {"RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_TOKEN": ""}
-    done = site.publisher.command(site.builds(), "--repo", site.repo, "--dry-run", **offline)
-    assert done.returncode == 3 and "can be released" in done.stdout, done.stderr
-    assert "whether the token may write" in done.stderr and "check of the card" in done.stderr
-    assert site.hub.requests == []
-
-
-@pytest.mark.parametrize(
-    ("owner", "token", "reason"),
-    [
-        ("org", {"HF_TOKEN": ""}, "no token"),
-        ("else", {}, "tester, who is not seen to belong to else"),
-    ],
-)
-def test_a_dry_run_that_cannot_know_whether_one_may_write_says_so_and_ends_with_3(
-    owner: str, token: dict[str, str], reason: str, site: Site
-) -> None:
-    done = site.publisher.command(site.builds(), "--repo", f"{owner}/new", "--dry-run", **token)
-    assert done.returncode == 3 and reason in done.stderr, done.stderr
-    assert "would be created" in done.stdout
-
-
 def test_a_public_repo_is_not_taken_for_the_private_one_that_was_asked_for(site: Site) -> None:
     site.hub.create(site.repo)
     for dry_run in (True, False):
@@ -334,13 +352,6 @@ def test_a_public_repo_is_not_taken_for_the_private_one_that_was_asked_for(site:
     hidden = site.publisher(site.builds(), f"{site.repo}-hidden", private=True)
     assert hidden.code == 0 and f"{site.repo}-hidden (private): no release" in hidden.said
     assert site.hub.repos[f"{site.repo}-hidden"].private
-
-
-def test_a_trusted_publisher_without_its_token_is_told_in_one_line(site: Site) -> None:
-    publisher = {"HF_OIDC_RESOURCE": "datasets/org/x", "HF_OIDC_ID_TOKEN": "", "GITHUB_ACTIONS": ""}
-    done = site.publisher.command(site.builds(), "--repo", site.repo, **publisher)
-    assert done.returncode == 1 and "no OIDC id token" in done.stderr
-    assert len(done.stderr.splitlines()) == 1 and site.hub.requests == []
 
 
 def test_each_licence_that_is_not_open_is_a_line_of_the_dry_run(site: Site) -> None:

@@ -16,6 +16,7 @@ from ruler_builders.pipeline.build_dir import STATE
 from ruler_data import DATA_VERSION, TASKS
 from ruler_data.manifest import FileInfo
 from ruler_data.row import COLUMNS
+from tests.builds import snapshot
 from tests.commands import Done, one_line
 from tests.conftest import Cli
 from tests.tampering import (
@@ -41,14 +42,6 @@ CUTS: dict[str, Callable[[int], int]] = {
     "qa_1_4096": lambda size: size - 8,  # only the length of the footer and the magic are gone
     "qa_2_4096": lambda size: size - 1,
 }
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 Damaged = Callable[..., Done]
@@ -99,10 +92,10 @@ def test_a_clean_folder_passes_wherever_it_lies(
     place: Callable[[Path, Path], Path], sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:
     folder = place(sample_build, tmp_path)
-    before = contents(folder)
+    before = snapshot(folder)
     done = cli("verify", folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert contents(folder) == before
+    assert snapshot(folder) == before
     assert "proved; 13 configs, 78 rows" in done.stdout
     assert done.stderr == ""
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -65,10 +66,27 @@ def means(data: Path, out: Path) -> dict[int, float]:
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def decided(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ruler_eval.Run]:
+    """A run that its effective length ended; not to be changed."""
+    out = tmp_path_factory.mktemp("decided") / "run"
+    return out, run(data, out, "effective", generate=model(_512=0.97, _1024=0.5))
+
+
+@pytest.fixture(scope="module")
+def base(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of all rows, right in nine of ten; not to be changed."""
+    out = tmp_path_factory.mktemp("base") / "run"
+    run(data, out, generate=model(_512=0.9, _1024=0.9))
+    return out
+
+
 @pytest.mark.slow
-def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_path: Path) -> None:
-    out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
-    found = run(data, out, "effective", generate=says)
+def test_an_effective_length_takes_few_rows_and_holds_for_all(
+    data: Path, decided: tuple[Path, ruler_eval.Run], tmp_path: Path
+) -> None:
+    (kept, found), says = decided, model(_512=0.97, _1024=0.5)
+    out = shutil.copytree(kept, tmp_path / "run")
     assert found.failure is None and found.decision is not None
     answer = "effective length of the mean of these 3 tasks at 85.6: 512, after "
     assert found.decision["answer"].startswith(answer)
@@ -89,9 +107,10 @@ def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_pa
     assert not any("effective length" in note for note in load_scores(out).notes)
 
 
-def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -> None:
-    out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
-    found = run(data, out, "effective", generate=says)
+def test_what_was_decided_follows_from_the_answers(
+    decided: tuple[Path, ruler_eval.Run], tmp_path: Path
+) -> None:
+    out, found = shutil.copytree(decided[0], tmp_path / "run"), decided[1]
     assert found.decision is not None
     line = f"{found.decision['answer']}; {found.decision['guarantee']}"
     assert line in load_scores(out).notes  # nothing is scored yet
@@ -127,24 +146,26 @@ def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -
     ],
 )
 def test_a_baseline_that_cannot_be_compared_is_refused_before_the_first_row(
-    change: dict[str, Any], message: str, data: Path, tmp_path: Path
+    change: dict[str, Any], message: str, data: Path, base: Path, tmp_path: Path
 ) -> None:
-    base, says = tmp_path / "base", model(_512=0.9, _1024=0.9)
-    how = {"protocol": "base", "generate": says, **change}
-    seed = how.pop("seed", 42)
-    ruler_eval.run(data, out=base, **how)
-    body = json.loads((base / "run.json").read_text())
-    del body["fingerprint"]
-    body["data"]["seed"] = seed
-    (base / "run.json").write_text(json.dumps(body))
+    place, says = tmp_path / "base", model(_512=0.9, _1024=0.9)
+    if change.keys() & {"configs", "rows"}:
+        run(data, place, generate=says, **change)
+    else:
+        body = json.loads((shutil.copytree(base, place) / "run.json").read_text())
+        del body["fingerprint"]
+        assert change.keys() <= {*body, *body["data"]}
+        for holder in (body, body["data"]):
+            holder.update({name: value for name, value in change.items() if name in holder})
+        (place / "run.json").write_text(json.dumps(body))
     with pytest.raises(UsageError, match=message):
-        run(data, tmp_path / "run", "not-worse", baseline=base, generate=says)
+        run(data, tmp_path / "run", "not-worse", baseline=place, generate=says)
     assert not (tmp_path / "run").exists()
 
 
-def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_path: Path) -> None:
-    base = tmp_path / "base"
-    run(data, base, generate=model(_512=0.9, _1024=0.9))
+def test_not_worse_is_decided_on_the_questions_of_the_baseline(
+    data: Path, base: Path, tmp_path: Path
+) -> None:
     asks: dict[str, Any] = {"baseline": base}
     same = run(data, tmp_path / "same", "not-worse=5", generate=model(_512=0.9, _1024=0.9), **asks)
     assert same.decision and same.decision["answer"].startswith(
