@@ -181,7 +181,10 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
         )
         app.callback(invoke_without_command=True)(callback)
         for name, function in commands.items():
-            app.command(name, cls=Command, help=_help(function))(_as_command(program, function))
+            text = _help(function)
+            about_it = text.partition("\n\n")[0]  # else typer cuts it
+            command = app.command(name, cls=Command, help=text, short_help=about_it)
+            command(_as_command(program, function))
         app(prog_name=program)  # the usage line is the same however the program was started
 
     run(program, print_version if sys.argv[1:] == ["--version"] else load)

@@ -10,6 +10,7 @@ from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo
+from ruler_data.terminal import visible_line
 from ruler_eval.data import DataInfo, Dataset, open_dataset
 from ruler_eval.run_dir import RunFolder, RunInfo
 
@@ -37,6 +38,12 @@ def rows_of_run(
     folders = (str(start["data"]) for start in starts if "data" in start)
     local = next((path for path in folders if Path(path, FILENAME).is_file()), None)
     source = run.data.repo if is_redirected else data or run.data.repo or local
+    if source is None:
+        msg = (
+            "--data is missing: give the folder or Hub repo of the rows "
+            f"(tokenizer {visible_line(run.data.tokenizer)}) to `ruler-eval score`"
+        )
+        raise UsageError(msg)
     commit = run.data.revision if source == run.data.repo else None
     dataset = open_rows(source, revision or commit)
     for difference in _differences(run.data, dataset):
