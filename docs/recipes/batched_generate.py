@@ -5,9 +5,10 @@
         --option model=MODEL_FOLDER --option dtype=float32 --out runs/batched
 
 A step of decoding reads all weights, for one answer or for eight. A prompt is read without padding,
-and from where it differs from the one before if that is past its middle: behind a prefix attention
-needs a mask, and on a GPU leaves the causal kernel. While answers are decoded, the keys and values
-of shorter prompts are padded on the left, where a mask hides them.
+and from where it differs from the one before if that is past its middle: attention behind a prefix
+needs a mask. Four prompts of 1,000 tokens on a CPU took 0.59 of the time with 600 tokens shared,
+0.78 with 256, but 1.04 with 64 and 1.09 with 16; a GPU was not measured. While answers are decoded,
+the keys and values of shorter prompts are padded on the left, where a mask hides them.
 """
 
 from collections.abc import Iterator, Sequence
