@@ -203,6 +203,8 @@ def quote(text: str, limit: int = 60) -> str:
 
     >>> quote("a\nb")
     "'a\\nb'"
+    >>> quote("it's long", 5)
+    '"it\'s..."'
     """
     escaped = ascii(text)
-    return escaped if len(escaped) <= limit else escaped[:limit] + "...'"
+    return escaped if len(escaped) <= limit else f"{escaped[:limit]}...{escaped[0]}"

@@ -88,10 +88,11 @@ def _proxy_fault(address: str) -> str:
     return ""
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def within(seconds: float, work: Callable[[], T], received: Callable[[], int] = lambda: 0) -> T:
     """Return what `work` returns; TimeoutError if it takes longer, whatever a host does meanwhile.
 
-    A time limit of a client starts anew with every byte.
+    A time limit of a client starts anew with every byte, this one with every `SLOWEST` bytes a
+    second that are `received`.
     """
     future, context = Future[T](), contextvars.copy_context()
 
@@ -102,7 +103,13 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return future.result(seconds)
+    while True:
+        before = received()
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done() or received() - before < seconds * SLOWEST:
+                raise
 
 
 def steady(chunks: Iterable[bytes], seconds: float) -> Iterator[bytes]:
@@ -210,24 +217,32 @@ def _receive(url: str, file: BinaryIO) -> None:
     done = file.seek(0, os.SEEK_END)
     headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}
     get = partial(requests.get, url, headers=headers, stream=True, timeout=TIMEOUT)
-    with within(3 * TIMEOUT, get) as reply:
-        if reply.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of another file
-            file.truncate(0)
-            raise requests.exceptions.ChunkedEncodingError(url)
-        reply.raise_for_status()
-        if reply.status_code != HTTPStatus.PARTIAL_CONTENT:
-            file.truncate(0)
-            done = 0
-        size = int(reply.headers.get("Content-Length", 0))
-        with transfer(url.rsplit("/", 1)[-1], done + size) as advance:
-            advance(done)
+    reply = within(3 * TIMEOUT, get)
+    if not reply.ok:
+        reply.close()
+    if reply.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of another file
+        file.truncate(0)
+        raise requests.exceptions.ChunkedEncodingError(url)
+    reply.raise_for_status()
+    if reply.status_code != HTTPStatus.PARTIAL_CONTENT:
+        file.truncate(0)
+        done = 0
+    size = int(reply.headers.get("Content-Length", 0))
+    end, count = time.monotonic() + 3 * TIMEOUT + (size or UNKNOWN) / SLOWEST, 0
+    with transfer(url.rsplit("/", 1)[-1], done + size) as advance:
+        advance(done)
 
-            def write() -> None:
+        def write() -> None:
+            nonlocal count
+            with reply:  # closed here: another thread would wait for the bytes that this one reads
                 for chunk in reply.iter_content(1 << 16):
                     file.write(chunk)
+                    count += len(chunk)
                     advance(len(chunk))
+                    if time.monotonic() > end:
+                        raise TimeoutError
 
-            within(3 * TIMEOUT + (size or UNKNOWN) / SLOWEST, write)
+        within(3 * TIMEOUT, write, lambda: count)
     file.flush()
 
 

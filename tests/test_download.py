@@ -76,6 +76,29 @@ def test_a_host_that_stays_down_is_tried_again_and_a_missing_or_other_file_is_no
     assert len(seen) == requests and not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "size", ["Content-Length: 99999", "Transfer-Encoding: chunked", "not: told"]
+)
+def test_a_host_that_drips_is_left_in_one_line(
+    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "TIMEOUT", 0.5)
+    is_left = threading.Event()
+
+    class Drip(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(f"HTTP/1.1 200 OK\r\n{size}\r\n\r\n".encode())
+            while not is_left.wait(0.05):
+                self.wfile.write(b"1\r\na\r\n" if "chunked" in size else b"a")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Drip) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(Unreachable, match=r"cannot be downloaded \(TimeoutError\)$"):
+            download(f"http://127.0.0.1:{server.server_port}/text.txt", SHA256, tmp_path)
+        is_left.set()
+        server.shutdown()
+
+
 def test_without_network_nothing_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
