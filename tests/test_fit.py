@@ -12,12 +12,14 @@ from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_builders.checks.solvers import fill_finding
+from ruler_builders.pipeline import fit
 from ruler_builders.pipeline.fit import Target, make_row, need
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
-from ruler_data import TASKS, BudgetError
+from ruler_data import TASKS, BudgetError, RulerError, UsageError
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
+from ruler_data.suites import load_suite
 from ruler_data.tasks import Qa, task_of
 from ruler_data.tokenizers.counters import Text, decoded
 from tests.builds import run
@@ -101,6 +103,19 @@ def test_a_tokenizer_whose_units_do_not_add_up_is_fitted_all_the_same(task: str)
     strange = TokenizedSources(42, Library(kind="sample"), Letters())
     row = make_row(TASKS[task], strange, 0, Target(4096, 7))
     assert 0.98 * 4096 <= row.length <= 4096
+
+
+@pytest.mark.parametrize(
+    ("length", "error", "said"), [(640, UsageError, "at least 1024"), (1024, RulerError, "report")]
+)
+def test_exact_rows_that_no_text_fits_say_from_where_on_they_do(
+    length: int, error: type[RulerError], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "ATTEMPTS", 0)
+    task = load_suite("pages").tasks["niah_pages_single"]
+    sources = TokenizedSources(42, Library(kind="sample"), Letters())
+    with pytest.raises(error, match=f"row 0 cannot be fitted into {length} tokens.*{said}"):
+        make_row(task, sources, 0, Target(length, 7))
 
 
 @pytest.mark.parametrize("task", TASKS)

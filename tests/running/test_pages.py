@@ -1,8 +1,10 @@
 """The suite `pages`, the test over residues, and `repeat --pages`."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,8 +13,11 @@ import ruler_builders
 from ruler_data import UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Request, repeat
-from ruler_eval.pages import PageCheck
+from ruler_eval.answers import Answer
+from ruler_eval.engines import python
+from ruler_eval.pages import PageCheck, check_pages
 from ruler_eval.residues import ONLY, Sheet, first_look, second_look, suspects
+from ruler_eval.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
 
@@ -102,6 +107,27 @@ def test_a_sound_engine_shows_nothing(rows: Path, tmp_path: Path) -> None:
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 64 rows")
     with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
         repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
+
+
+def test_a_row_that_an_engine_never_yields_is_unanswered(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict = python._predict
+
+    def lossy(function: Any, batch: list[Request], prompts: Any) -> Iterator[Answer]:  # noqa: ANN401
+        return iter(()) if len(batch[0].ids) % 16 == 3 else predict(function, batch, prompts)
+
+    monkeypatch.setattr(python, "_predict", lossy)
+    check = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
+    assert isinstance(check, PageCheck) and check.exit_status == 1
+    assert "answers are unanswered where prompt tokens are 3 mod 16" in str(check)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "ray"])
+def test_an_engine_without_a_cache_is_refused(engine: str) -> None:
+    job = cast(RunJob, SimpleNamespace(config=SimpleNamespace(engine=engine)))
+    with pytest.raises(UsageError, match=f"{engine}: keeps no cache from one prompt to the next"):
+        check_pages(job)
 
 
 def test_rows_are_built_for_a_server(tiny: Path, tokenizer: PromptTokenizer) -> None:

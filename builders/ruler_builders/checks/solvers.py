@@ -151,7 +151,8 @@ def fill_finding(
     return lengths.index(least), (
         f"length {least} leaves the config unfilled: of {room} tokens at least {needed} are "
         f"needed ({LEAST_FILL}); short rows: {short} of {len(lengths)}; the haystack's "
-        "segments are too long or too few: use a greater length, or texts with more and shorter lines"
+        "segments are too long or too few: use a greater length, or texts with more and shorter "
+        "lines"
     )
 
 

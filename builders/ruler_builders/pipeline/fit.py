@@ -10,7 +10,7 @@ from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import SLACK
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.tasks import draw
-from ruler_data.errors import BudgetError, RulerError
+from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.row import PackedRow, Span
 from ruler_data.tasks import Task
 from ruler_data.tokenizers import PromptTokenizer
@@ -21,6 +21,9 @@ ROWS_AT_ONCE, TOKENS_AT_ONCE = 20, 2**21
 
 #: Attempts for each row. For known tokenizers the first is exact; others need corrections.
 ATTEMPTS = 12
+
+#: Tokens from which on every row of a task that ends at an exact token has text enough to do so.
+EXACT_FROM = 1024
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,11 @@ def _fit(
         else:
             room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
     if best is None or (task.is_exact and best[0] != limit):
-        problem = f"{task.name} row {index}: cannot fit the row into {target.length} tokens"
-        msg = f"{problem}; please report this"
-        raise RulerError(msg)
+        problem = f"row {index} cannot be fitted into {target.length} tokens"
+        if task.is_exact and target.length < EXACT_FROM:
+            remedy = f"use --lengths of at least {EXACT_FROM}"
+            raise UsageError(task.name, f"{problem}, which it has to fill exactly; {remedy}")
+        raise RulerError(task.name, f"{problem}; please report this")
     length, haystack, text = best
     head, after = template.prompt.head, template.prompt.tail + template.prompt.question
     edges = np.array([[len(head.encode()), len(text) - len(after.encode())]])
