@@ -154,7 +154,7 @@ def succeeded(done: Done) -> Done:
 def one_line(done: Done, code: int) -> str:
     """Return the one line in which a command says why it does not do what it was asked."""
     assert done.returncode == code, (done.returncode, done.stderr)
-    lines = done.stderr.splitlines()
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith(tuple(f"{program}: " for program in PROGRAMS)), done.stderr
     return lines[0]

@@ -46,6 +46,8 @@ def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[An
     """Return what the engine makes of 700 rows."""
     fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
     monkeypatch.setitem(sys.modules, "vllm", fake)
+    device = SimpleNamespace(current_platform=SimpleNamespace(get_device_name=lambda: "H9"))
+    monkeypatch.setitem(sys.modules, "vllm.platforms", device)
     requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
     return list(vllm._generate({"max_num_seqs": option}, EvalConfig(), requests))
 
