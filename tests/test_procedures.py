@@ -1,6 +1,7 @@
 """Procedures: rows, prompts and sampling as a published number had them, and what still differs."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
 from ruler_data.procedures import procedures
 from ruler_eval.prompts import PROTOCOLS
+from ruler_report.procedures import published
 from tests.commands import succeeded
 from tests.conftest import Cli
 
@@ -109,3 +111,12 @@ def test_published_lengths_are_those_of_the_procedure() -> None:
     for procedure in procedures().values():
         for _, model, scores in _published(procedure):
             assert {*scores} <= {*procedure.lengths}, model
+
+
+def test_the_page_has_the_means_that_the_paper_published() -> None:
+    page = Path("docs/procedures.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (\S+ \(\d+B\)) \| (.+) \|$", page, re.M)
+    means = {name: [*map(float, cells.split(" | "))] for name, cells in lines}
+    lines_of_paper = published("paper-2024-08")
+    table = {line.model: [*line.scores.values()] for line in lines_of_paper if line.table == "3"}
+    assert len(means) == 5 and means == {name: table[name] for name in means}

@@ -183,7 +183,7 @@ def _apart(run: RunInfo, runs: Sequence[RunInfo]) -> str:
     ):
         differing = [f"revision {run.model_revision[:12]}"]
     text = visible(", ".join(differing))
-    return f" ({text})" if 0 < len(text) <= 40 else ""
+    return f" ({text})" if 0 < len(text) <= 60 else ""
 
 
 def caveats(run: RunInfo) -> Iterator[str]:
