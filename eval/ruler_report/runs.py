@@ -97,8 +97,8 @@ def folders_of(runs: Sequence[Run], names: Sequence[str]) -> list[Path]:
 def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object]) -> str:
     """Return the command line with these options; empty if a run is not a path.
 
-    >>> command_of("ruler-eval report", ["x"], {"--rows": 20, "--name": ["a b=y"], "--tasks": ""})
-    "ruler-eval report x --rows 20 --name 'a b=y'"
+    >>> command_of("report", ["x"], {"--margin": 0, "--name": ["a b=y"], "-t": "", "-f": False})
+    "report x --margin 0 --name 'a b=y'"
     """
     if any(isinstance(run, Scores) for run in runs):
         return ""
@@ -106,7 +106,7 @@ def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object])
     for option, value in options.items():
         if value is True:
             words.append(option)
-        elif value or value == 0:
+        elif value or (value == 0 and value is not False):
             values = value if isinstance(value, list | tuple) else [value]
             words += [word for item in values for word in (option, str(item))]
     return shlex.join(words)

@@ -67,7 +67,7 @@ class Request:
     ) -> Answer:
         """Return the record of what was generated; an error if it does not answer the row.
 
-        `known` are more fields of `Answer`; the engine read the prompt as it was rendered if they
+        `details` are more fields of `Answer`; the engine read the prompt as it was rendered if they
         do not say otherwise. By up to `slack` tokens a server's count of the prompt may differ.
         """
         read = {"prompt_tokens": len(self.ids), "counted": "engine"}
