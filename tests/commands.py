@@ -151,10 +151,19 @@ def succeeded(done: Done) -> Done:
     return done
 
 
-def one_line(done: Done, code: int) -> str:
-    """Return the one line in which a command says why it does not do what it was asked."""
+#: A tokenizer of a known name is told to be of a folder.
+OF_A_FOLDER = "warning: tokenizer "
+
+
+def one_line(done: Done, code: int, beside: str | None = None) -> str:
+    """Return the one line in which a command says why it does not do what it was asked.
+
+    `beside` is how a warning begins that may stand beside it.
+    """
     assert done.returncode == code, (done.returncode, done.stderr)
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    lines = done.stderr.splitlines()
+    if beside is not None:
+        lines = [line for line in lines if not line.startswith(beside)]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith(tuple(f"{program}: " for program in PROGRAMS)), done.stderr
     return lines[0]

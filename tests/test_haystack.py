@@ -12,7 +12,7 @@ from ruler_builders.sources.domains import find_user_texts
 from ruler_data import UsageError
 from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run
-from tests.commands import one_line
+from tests.commands import OF_A_FOLDER, one_line
 from tests.conftest import Cli
 from tests.publishing import Publisher
 
@@ -197,7 +197,7 @@ def test_a_special_token_is_refused(spec: str, turn: str, others: str, tmp_path:
     options = (*TOKEN_ORDER, "--tokenizer", spec, "--tasks", "niah_domain_letters")
     out = tmp_path / "out"
     spoiled = texts_with(tmp_path / "spoiled", turn)
-    said = one_line(run(*options, "--haystack", spoiled, "--out", out), 2)
+    said = one_line(run(*options, "--haystack", spoiled, "--out", out), 2, OF_A_FOLDER)
     assert f"domain letters: 'letters/old/b.md', line 15: '{turn}': " in said
     assert "would treat this text as a special token" in said
     assert "remove it or spell it differently" in said and not out.exists()

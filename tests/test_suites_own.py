@@ -13,7 +13,7 @@ from ruler_builders.sources.text_files import read_records
 from ruler_data import Row, RulerError
 from ruler_data.parquet import read_rows
 from tests.builds import run
-from tests.commands import one_line
+from tests.commands import OF_A_FOLDER, one_line
 from tests.conftest import Cli
 
 TOWNS = [f"Town {n} lies on the river R{n}. Its mayor is Mira{n} Holt." for n in range(60)]
@@ -141,7 +141,7 @@ def test_what_cannot_be_built_is_refused(folder: Path, tmp_path: Path, llama3: s
     (spoilt / "towns.json").write_text(json.dumps(SQUAD).replace("river", "<|eot_id|>"))
     asked = ("--tokenizer", llama3, "--sources", spoilt, "--tasks", "qa_towns")
     special = run(*options(folder)[:2], *asked, *out)
-    assert "would treat this text as a special token" in one_line(special, 2)
+    assert "would treat this text as a special token" in one_line(special, 2, OF_A_FOLDER)
     assert not (tmp_path / "out").exists()
 
 

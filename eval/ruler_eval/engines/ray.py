@@ -125,10 +125,9 @@ def _generate(
             place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 group, 0, placement_group_capture_child_tasks=True
             )
-            gpus_of_actor = (
-                0 if spread else gpus
-            )  # vLLM itself starts a worker on each GPU of the group
-            about = {"num_cpus": 1, "num_gpus": gpus_of_actor, "scheduling_strategy": place}
+            # vLLM itself starts a worker on each GPU of the group.
+            actor_gpus = 0 if spread else gpus
+            about = {"num_cpus": 1, "num_gpus": actor_gpus, "scheduling_strategy": place}
             actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
             serve = actor.serve.options(num_returns="streaming")
             return Copy(group, actor, serve.remote(make, config))

@@ -290,9 +290,9 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("6m0s"), seconds_of("20ms"), seconds_of("7.5"), seconds_of("soon")
     (360.0, 0.02, 7.5, 0.0)
     """
-    if pairs_of_units := _DURATION.findall(text):
+    if amounts := _DURATION.findall(text):
         with suppress(ValueError):
-            return sum(float(number) * _SECONDS[unit] for number, unit in pairs_of_units)
+            return sum(float(number) * _SECONDS[unit] for number, unit in amounts)
     with suppress(ValueError, OverflowError):
         number = float(text)
         return number if 0 <= number < 10**6 else 0.0
