@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--rows", type=int, default=60, help="of a length in each half of a pair")
     options = parser.parse_args()
-    job = open_job(EvalConfig(data=options.data, model="bench", engine="oracle"))
+    job = open_job(EvalConfig(options.data, model="bench", engine="oracle"))
     setting = {
         "load": f"{os.getloadavg()[0]:.1f}",
         "tokenizer": job.data.manifest.tokenizer.name,
@@ -99,7 +99,7 @@ def main() -> None:
         configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
         config = EvalConfig(
-            data=options.data,
+            options.data,
             model="bench",
             engine="oracle",
             configs=configs,

@@ -55,12 +55,13 @@ def main() -> None:
     ratios = []
     with tempfile.TemporaryDirectory() as scratch:
         model = make_model(Path(scratch, "model"), given.size, given.tokenizer)
-        config = EvalConfig.of(
-            {
-                "data": given.data, "model": model, "engine": "vllm", "lengths": given.lengths,
-                "rows": given.rows, "options": {"load_format": "dummy"},
-            }
-        )  # fmt: skip
+        config = EvalConfig(
+            given.data,
+            model=model,
+            lengths=given.lengths,
+            rows=given.rows,
+            options={"load_format": "dummy"},
+        )
         for pair in range(given.pairs):
             speeds = []
             for name, work in (

@@ -5,7 +5,8 @@
 
 A parameter is an option if its annotation has typer's metadata. The command line reads it; in
 Python a value that typer would refuse as text raises `UsageError` before the body runs, and `help`
-and the reference show plain types and a list of the parameters.
+and the reference show plain types and a list of the parameters. Where what follows needs options
+as one value, a frozen dataclass declares them (`takes`).
 """
 
 import ast
@@ -13,6 +14,7 @@ import builtins
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, wraps
 from numbers import Integral, Real
@@ -20,7 +22,9 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    Concatenate,
     Literal,
+    ParamSpec,
     TypeVar,
     Union,
     cast,
@@ -33,6 +37,9 @@ from ruler_data.errors import UsageError
 from ruler_data.names import near
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+C = TypeVar("C")
+R = TypeVar("R")
 
 #: Characters of a value that a message repeats.
 LONGEST = 60
@@ -48,15 +55,22 @@ class _Names(dict[str, Any]):
 
 
 def declared(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - any function
-    """Return the function that declares a command; other functions declare themselves."""
+    """Return the function or class that declares a command; other functions declare themselves."""
     return getattr(function, "declared", function)
+
+
+def _names(declaration: Any) -> _Names:  # noqa: ANN401 - a function or a class
+    """Return the names that annotations of a declaration may use."""
+    classes = declaration.__mro__ if isinstance(declaration, type) else (declaration,)
+    modules = [vars(sys.modules[owner.__module__]) for owner in reversed(classes)]
+    return _Names({name: value for module in modules for name, value in module.items()})
 
 
 @cache
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of a command's options, by name."""
-    function = declared(function)
-    hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
+    declaration = declared(function)
+    hints = get_type_hints(declaration, localns=_names(declaration), include_extras=True)
     return {name: hint for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
@@ -66,52 +80,90 @@ def checked(function: F) -> F:
     Raises:
         UsageError: on the call; with name, value and what is allowed.
     """
-    signature = inspect.signature(function)
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    open_ended = inspect.Parameter.VAR_KEYWORD in kinds  # options of an engine
+    return cast("F", _command(function, function))
+
+
+def takes(config: Callable[P, C]) -> Callable[[Callable[Concatenate[C, ...], R]], Callable[P, R]]:
+    """Return the decorator of a command whose options are the fields of a frozen dataclass.
+
+        @takes(RunConfig)
+        def run(config: RunConfig) -> Run: ...
+
+    The command takes the fields as its parameters. Further keyword arguments are passed on, if the
+    function has a place for them.
+    """
+
+    def command(function: Callable[Concatenate[C, ...], R]) -> Callable[P, R]:
+        return cast("Callable[P, R]", _command(function, config))
+
+    return command
+
+
+def _command(function: Callable[..., Any], declaration: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as the command that a declaration describes."""
+    signature, is_class = inspect.signature(declaration), isinstance(declaration, type)
+    parameters = inspect.signature(function).parameters.values()
+    further = [param for param in parameters if param.kind is inspect.Parameter.VAR_KEYWORD]
+    if is_class:
+        signature = signature.replace(parameters=[*signature.parameters.values(), *further])
 
     @wraps(function)
     def call(*values: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the signature says
-        for name in () if open_ended else keywords.keys() - signature.parameters.keys():
+        for name in () if further else keywords.keys() - signature.parameters.keys():
             hint = near(name, signature.parameters)
             msg = f"{function.__name__}() has no argument {name!r}{hint}"
             raise TypeError(msg)
         bound = signature.bind(*values, **keywords)
-        for name, hint in options_of(function).items():
-            if name not in bound.arguments:
-                continue
-            value = bound.arguments[name]
-            if isinstance(value, os.PathLike) and not _fits(value, hint.__origin__):
-                value = bound.arguments[name] = os.fspath(value)
-            elif isinstance(value, Real) and not isinstance(value, bool):  # e.g. of numpy
-                value = int(value) if isinstance(value, Integral) else float(value)
-                bound.arguments[name] = value
-            (option,) = hint.__metadata__
-            low, high = option.min, option.max
-            above = low is None or not isinstance(value, Real) or value >= low
-            below = high is None or not isinstance(value, Real) or value <= high
-            if not (above and below and _fits(value, hint.__origin__)):
-                limits = {"from": low, "to": high}.items()
-                bounds = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
-                problem = f"{name} {ascii(value)[:LONGEST]}"
-                raise UsageError(problem, " ".join(["give", _words(hint.__origin__), *bounds]))
-        return function(*bound.args, **bound.kwargs)
+        bound.arguments.update(fitting(declaration, bound.arguments))
+        if not is_class:
+            return function(*bound.args, **bound.kwargs)
+        settings = bound.arguments.pop(further[0].name, {}) if further else {}
+        return function(declaration(*bound.args, **bound.kwargs), **settings)
 
-    call.__dict__["declared"] = call.__dict__.pop("__wrapped__")  # `help` would show that
-    call.__doc__ = _described(function)
+    call.__dict__["declared"] = declaration
+    call.__dict__.pop("__wrapped__")  # `help` would show that
+    call.__doc__, names = _described(function, declaration), _names(declaration)
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[
-            parameter.replace(annotation=_plain(parameter.annotation, function.__globals__))
+            parameter.replace(annotation=_plain(parameter.annotation, names))
             for parameter in signature.parameters.values()
-        ]
+        ],
+        return_annotation=inspect.signature(function).return_annotation,
     )
-    return cast("F", call)
+    return call
 
 
-def _described(function: Callable[..., Any]) -> str:
+def fitting(declaration: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the values that are options, each as its declaration allows.
+
+    Raises:
+        UsageError: one does not fit; with name, value and what is allowed.
+    """
+    options = options_of(declaration)
+    return {name: _fitting(name, values[name], options[name]) for name in options.keys() & values}
+
+
+def _fitting(name: str, value: Any, hint: Any) -> Any:  # noqa: ANN401 - as the hint says
+    if isinstance(value, os.PathLike) and not _fits(value, hint.__origin__):
+        value = os.fspath(value)
+    elif isinstance(value, Real) and not isinstance(value, bool):  # e.g. of numpy
+        value = int(value) if isinstance(value, Integral) else float(value)
+    (option,) = hint.__metadata__
+    low, high = option.min, option.max
+    above = low is None or not isinstance(value, Real) or value >= low
+    below = high is None or not isinstance(value, Real) or value <= high
+    if above and below and _fits(value, hint.__origin__):
+        return value
+    limits = {"from": low, "to": high}.items()
+    bounds = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
+    problem = f"{name} {ascii(value)[:LONGEST]}"
+    raise UsageError(problem, " ".join(["give", _words(hint.__origin__), *bounds]))
+
+
+def _described(function: Callable[..., Any], declaration: Callable[..., Any]) -> str:
     """Return the docstring of a command with its options, which stand before what it raises."""
     text = inspect.cleandoc(function.__doc__ or "")
-    about = {name: hint.__metadata__[0].help for name, hint in options_of(function).items()}
+    about = {name: hint.__metadata__[0].help for name, hint in options_of(declaration).items()}
     if not about:
         return text
     before, raises, after = text.partition("Raises:\n")

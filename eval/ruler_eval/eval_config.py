@@ -1,34 +1,29 @@
-"""The options of a run, checked as far as no file is needed, and how their texts are read."""
+"""The options of a run, each declared here alone: type, default, limits, and what it is for.
+
+`run` and `doctor` take their signatures from `EvalConfig`; what follows reads it.
+"""
+
+from __future__ import annotations
 
 import json
 import os
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-)
-from pydantic.dataclasses import dataclass
+from typer import Option
 
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_length, parse_lengths, parse_names, quote
 from ruler_data.procedures import find_procedure
+from ruler_data.signatures import fitting
 from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
-#: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
-EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
 #: Sampling that changes nothing, by vLLM's names; at least one token, as an immediate end is no
 #: answer. It is asked for by name, because a server's model may bring other values of its own.
 NEUTRAL = {
@@ -38,8 +33,27 @@ NEUTRAL = {
 #: Values that Python has and JSON has not.
 _PYTHON = re.compile(r"True|False|None|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
+Rows = int | dict[int, int] | None
+#: Options that `repeat` has too.
+Model = Annotated[
+    str | Path,
+    Option(
+        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        show_default=False,
+    ),
+]
+BaseUrl = Annotated[
+    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
+]
+Tokenizer = Annotated[
+    str | Path | None,
+    Option(
+        help="Tokenizer that renders prompts [default: the model's; where unknown, the data's]."
+    ),
+]
 
-def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:
+
+def parse_rows(rows: str | int | Mapping[int, int] | None) -> Rows:
     """Return a number of rows, for all configs or by length in tokens.
 
     >>> parse_rows("40"), parse_rows("4096:40, 8k:20")
@@ -111,70 +125,99 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
     return options
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class EvalConfig:
-    """The rows, the model, and how it answers; see the parameters of `ruler_eval.run`."""
+    """The rows, the model, and how it answers."""
 
-    data: str | Path = ""
-    model: str | Path = ""
-    engine: EngineName = "vllm"
-    procedure: str | None = None
-    protocol: ProtocolName = "completion"
-    revision: str | None = None
-    configs: tuple[str, ...] = ()  # empty for all
-    tasks: tuple[str, ...] = ()  # likewise
-    lengths: tuple[int, ...] = ()  # likewise
-    rows: Annotated[int | dict[int, int] | None, BeforeValidator(parse_rows)] = None
-    options: Annotated[dict[str, Any], BeforeValidator(parse_options)] = field(default_factory=dict)
-    extra_tokens: NonNegativeInt | None = None
-    no_context: bool = False
-    samples: PositiveInt = 1
-    temperature: Annotated[float, Field(ge=0)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    tensor_parallel: PositiveInt = 1
-    price_in: NonNegativeFloat | None = None
-    price_out: NonNegativeFloat | None = None
-    budget: PositiveFloat | None = None
-    budget_tokens: PositiveInt | None = None
-    base_url: str | None = None
-    tokenizer: str | Path | None = None
-    model_name: str | None = None
-    model_revision: str | None = None
+    data: Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
+    _: KW_ONLY
+    model: Model = ""
+    procedure: Annotated[
+        str | None,
+        Option(
+            help="Format and sample as a published number was measured (`ruler-data procedures`)."
+        ),
+    ] = None
+    #: Each is a module of `ruler_eval.engines` with a function `prepare`.
+    engine: Annotated[
+        Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
+        Option(help="What answers; oracle returns the gold answers."),
+    ] = "vllm"
+    protocol: Annotated[
+        ProtocolName | None,
+        Option(
+            help="How prompts are formatted: completion (default), base, chat or thinking "
+            "(docs/protocols.md)."
+        ),
+    ] = None
+    revision: Annotated[str | None, Option(help="Tag or commit of the data's repo.")] = None
+    configs: Annotated[
+        str | Collection[str] | None,
+        Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
+    ] = None
+    tasks: Annotated[
+        str | Collection[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")
+    ] = None
+    lengths: Annotated[
+        str | Collection[int] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
+    ] = None
+    rows: Annotated[
+        str | int | Mapping[int, int] | None,
+        Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+    ] = None
+    tensor_parallel: Annotated[
+        int, Option(help="GPUs that share one copy of the model.", min=1)
+    ] = 1
+    options: Annotated[
+        list[str] | Mapping[str, Any] | None,
+        Option("--option", help="NAME=VALUE for the engine; repeatable."),
+    ] = None
+    extra_tokens: Annotated[
+        int | None,
+        Option(
+            help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+            min=0,
+        ),
+    ] = None
+    samples: Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)] = 1
+    temperature: Annotated[
+        float | None, Option(help="Of sampling [default: 0, greedy].", min=0)
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Option(help="Share of the probability that sampling keeps [default: 1].", min=0, max=1),
+    ] = None
+    no_context: Annotated[bool, Option(help="Leave the context out, as a baseline.")] = False
+    price_in: Annotated[
+        float | None, Option(help="Of a million prompt tokens, for costs.", min=0)
+    ] = None
+    price_out: Annotated[float | None, Option(help="Of a million answer tokens.", min=0)] = None
+    base_url: BaseUrl = None
+    tokenizer: Tokenizer = None
+    model_name: Annotated[
+        str | None, Option(help="Name to record [default: the folder's, or the id].")
+    ] = None
+    model_revision: Annotated[str | None, Option(help="Tag or commit of the model's repo.")] = None
     generate: Callable[..., Any] | None = None
 
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> "EvalConfig":
-        """Return those arguments of a command that are options of a run.
+    def __post_init__(self) -> None:
+        """Settle what options decide together, and refuse those that contradict each other.
+
+        A procedure sets options; a function or an address selects its engine.
 
         Raises:
-            UsageError: a value is not one of its option, or two options contradict each other.
+            UsageError: a text cannot be read, or two options contradict each other.
         """
-        values = {
-            field.name: arguments[field.name] for field in fields(cls) if field.name in arguments
-        }
-        if values.get("procedure") is not None:
-            values = _as_published(values)
-        values["protocol"] = values.get("protocol") or "completion"
-        for name, parse in (
-            ("configs", parse_names),
-            ("tasks", parse_names),
-            ("lengths", parse_lengths),
-        ):
-            values[name] = parse(values.get(name), f"--{name}")
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            first = error.errors()[0]
-            option = f"{first['loc'][0]} {quote(str(first['input']))}"
-            raise UsageError(option, first["msg"]) from error
-
-    def __post_init__(self) -> None:
-        """Check options against each other; a function or an address selects its engine."""
+        settled = {} if self.procedure is None else _as_published(self)
         if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
-            object.__setattr__(self, "engine", "python" if self.generate else "openai")
+            settled["engine"] = "python" if self.generate else "openai"
+        for name, value in {"protocol": self.protocol or "completion", **settled}.items():
+            object.__setattr__(self, name, value)
+        _ = self.selection, self.settings
         python, greedy = self.engine == "python", not self.temperature
         repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
         conflicts = {
+            "top_p 0: keeps no token; give a share over 0": self.top_p == 0,
             f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None
             and greedy
             and self.procedure is None,
@@ -187,9 +230,6 @@ class EvalConfig:
             f"samples {self.samples}: greedy answers are all the same; add a temperature": (
                 repeats_itself
             ),
-            "--budget: give --price-in and --price-out, or --budget-tokens": (
-                self.budget is not None and None in (self.price_in, self.price_out)
-            ),
             f"--base-url is for engine openai; leave it or --engine {self.engine} out": (
                 self.base_url is not None and self.engine != "openai"
             ),
@@ -198,12 +238,16 @@ class EvalConfig:
             if holds:
                 raise UsageError(message)
 
-    def to_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `run` that give the same, as JSON values; without a function."""
-        arguments = {field.name: getattr(self, field.name) for field in fields(self)}
-        del arguments["generate"]
-        arguments |= {name: arguments[name] or None for name in ("configs", "tasks", "lengths")}
-        return json.loads(json.dumps(arguments, default=str))  # type: ignore[no-any-return]
+    @property
+    def selection(self) -> tuple[tuple[str, ...], Rows, tuple[str, ...], tuple[int, ...]]:
+        """Configs, rows, tasks and lengths to run, for `Dataset.choose`."""
+        configs, tasks = parse_names(self.configs, "--configs"), parse_names(self.tasks, "--tasks")
+        return configs, parse_rows(self.rows), tasks, parse_lengths(self.lengths, "--lengths")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Options of the engine by name."""
+        return parse_options(self.options)
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -215,21 +259,43 @@ class EvalConfig:
     @cached_property
     def prompts(self) -> PromptFormat:
         """How rows are formatted."""
-        protocol = PROTOCOLS[self.protocol]
+        protocol = PROTOCOLS[self.protocol or "completion"]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
         in_turn = self.procedure is not None and find_procedure(self.procedure).prefix == "turn"
         return PromptFormat(protocol, extra, self.no_context, prefix_in_turn=in_turn)
 
+    def to_record(self) -> dict[str, Any]:
+        """Return the options of this class as JSON values; without a function."""
+        record = {field.name: getattr(self, field.name) for field in fields(EvalConfig)}
+        del record["generate"]
+        names = "configs", "rows", "tasks", "lengths"
+        record |= {n: value or None for n, value in zip(names, self.selection, strict=True)}
+        record["options"] = self.settings
+        return json.loads(json.dumps(record, default=str))  # type: ignore[no-any-return]
 
-def _as_published(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run as its procedure sets them; fewer rows or lengths are the user's.
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> EvalConfig:
+        """Return the options that `to_record` of this or an earlier version wrote.
+
+        Raises:
+            UsageError: a value is not one of its option.
+        """
+        names = {field.name for field in fields(EvalConfig)} & record.keys()
+        options = {name: record[name] for name in names}
+        for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
+            options[name] = options.get(name) or None
+        return EvalConfig(**fitting(EvalConfig, options))
+
+
+def _as_published(config: EvalConfig) -> dict[str, Any]:
+    """Return the options that a run's procedure sets; fewer rows or lengths are the user's.
 
     Raises:
         UsageError: an option contradicts the procedure.
     """
-    source = find_procedure(values["procedure"])
-    names = ("protocol", "temperature", "top_p", "extra_tokens")
-    arguments = {"temperature": None, "top_p": None, "extra_tokens": None, **values}
-    fixed = {name: getattr(source, name, None) for name in names[1:]}
-    options = source.settle(arguments, protocol=source.protocols, **fixed)
-    return {**options, "rows": source.rows if options.get("rows") is None else options["rows"]}
+    source = find_procedure(config.procedure or "")
+    names = ("temperature", "top_p", "extra_tokens")
+    options = {name: getattr(config, name) for name in ("protocol", *names)}
+    fixed = {name: getattr(source, name, None) for name in names}
+    settled = source.settle(options, protocol=source.protocols, **fixed)
+    return {**settled, "rows": source.rows if config.rows is None else config.rows}

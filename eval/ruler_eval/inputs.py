@@ -136,12 +136,11 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if not config.model and config.engine != "python":
         msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
         raise UsageError(msg)
-    selection = config.configs, config.rows, config.tasks, config.lengths
     where, index = str(config.data), None
     if config.revision is None and not Path(where).is_dir() and is_repo(where):
         index = _read_index(where)
     else:
-        data = open_dataset(where, config.revision).choose(*selection)
+        data = open_dataset(where, config.revision).choose(*config.selection)
     model = open_model(config)
     tokenizer = load_tokenizer(str(config.tokenizer)) if config.tokenizer is not None else None
     if tokenizer is None and (model.folder is not None or config.engine == "openai"):
@@ -154,7 +153,7 @@ def open_inputs(config: EvalConfig) -> Inputs:
         release = release_for(index, config, model, tokenizer)
         label = f"{release.repo} {release.tag}, commit {release.commit}"
         warn(f"{where}: rows for the tokenizer of {model.name}: {label}")
-        data = open_dataset(release.repo, release.commit).choose(*selection)
+        data = open_dataset(release.repo, release.commit).choose(*config.selection)
     if config.procedure is not None:
         _refuse_other_rows(find_procedure(config.procedure), data)
     data.fetch()
@@ -171,7 +170,7 @@ def open_inputs(config: EvalConfig) -> Inputs:
             "not known here; give its folder or Hub id with --tokenizer"
         )
         raise UsageError(msg)
-    if config.options.get("api") != "chat":  # else the server renders
+    if config.settings.get("api") != "chat":  # else the server renders
         config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
 

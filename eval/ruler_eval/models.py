@@ -84,7 +84,7 @@ def open_model(config: EvalConfig) -> Model:
     Raises:
         UsageError: it is not there, or `hf_overrides` cannot be applied.
     """
-    spec, name, options = str(config.model or "python"), config.model_name, config.options
+    spec, name, options = str(config.model or "python"), config.model_name, config.settings
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
     if path.is_dir():

@@ -195,7 +195,7 @@ def diagnose(
     and the number of its rows.
     """
     if config.engine == "openai":
-        config = replace(config, options={"patience": PATIENCE, **config.options})
+        config = replace(config, options={"patience": PATIENCE, **config.settings})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does

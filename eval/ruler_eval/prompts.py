@@ -10,14 +10,18 @@ Prompts are rendered to token ids with exactly one BOS and sent as ids, because 
 second BOS before text.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ruler_data import reasoning
 from ruler_data.errors import UsageError
 from ruler_data.row import Row
-from ruler_data.tokenizers import PromptTokenizer
+
+if TYPE_CHECKING:
+    from ruler_data.tokenizers import PromptTokenizer
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 

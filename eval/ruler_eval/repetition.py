@@ -12,7 +12,7 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -170,20 +170,15 @@ def read_repeats(run: str | Path) -> Iterator[tuple[Path, Repeat]]:
 def repeat(
     folder: Path,
     rows: int,
-    *,
-    base_url: str | None = None,
-    generate: Callable[..., Any] | None = None,
-    tensor_parallel: int | None = None,
-    options: Iterable[str] | Mapping[str, Any] | None = None,
+    **changes: Any,  # noqa: ANN401 - options of the run
 ) -> Repeat:
-    """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
+    """Generate rows of a run again, some options changed; see `ruler_eval.commands.repeat`."""
     before = {
         key: answer for key, answer in RunFolder(folder).answers().items() if answer.error is None
     }
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
     info = read_info(folder)
-    changes = _changes(base_url, generate, tensor_parallel, options)
     job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
@@ -205,8 +200,7 @@ def repeat(
         for request in order
         if request.key in again and again[request.key].error is None
     ]
-    options = changes["options"]
-    differs = tuple(sorted({*options, *(["tensor_parallel"] * bool(tensor_parallel))}))
+    differs = {*parse_options(changes.get("options")), *changes.keys() & {"tensor_parallel"}}
     twice = [(before[key], again[key]) for key in again]
     result = Repeat(
         tuple(pairs),
@@ -214,7 +208,7 @@ def repeat(
         empty=sum(_is_empty(now) and not _is_empty(was) for was, now in twice),
         cut_off=sum((was.finish, now.finish) == ("stop", "length") for was, now in twice),
         null=sum(now.error is not None and "null" in now.error for _, now in twice),
-        differs=differs,
+        differs=tuple(sorted(differs)),
     )
     record = {**result.to_record(), "answers": [asdict(answer) for answer in again.values()]}
     write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
@@ -224,30 +218,13 @@ def repeat(
 def repeat_pages(
     folder: Path,
     length: int | None,
-    *,
-    base_url: str | None = None,
-    generate: Callable[..., Any] | None = None,
-    tensor_parallel: int | None = None,
-    options: Iterable[str] | Mapping[str, Any] | None = None,
+    **changes: Any,  # noqa: ANN401 - options of the run
 ) -> PageCheck:
     """Check the engine of a run of the suite `pages`; see `ruler_eval.commands.repeat`."""
-    changes = _changes(base_url, generate, tensor_parallel, options)
     check = check_pages(_reopen(folder, read_info(folder), changes), length)
     record = json.dumps(check.to_record(), indent=1)
     write_file(folder / f"pages-{unique()}.json", record + "\n")
     return check
-
-
-def _changes(
-    base_url: str | None,
-    generate: Callable[..., Any] | None,
-    tensor_parallel: int | None,
-    options: Iterable[str] | Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """Return the arguments of a run that are not those of its start."""
-    parallel = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
-    options = parse_options(options)
-    return {"base_url": base_url, "generate": generate, "options": options, **parallel}
 
 
 def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
@@ -256,18 +233,15 @@ def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
     start = next((start for start in starts if "arguments" in start), None)
     if start is None:
         raise UsageError(folder, "does not record how it was started; resume it once")
-    arguments = dict(start["arguments"])
-    for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
-        arguments[name] = arguments.get(name) or None
-    for name, value in arguments["options"].items():
-        is_new = name in changes["options"] or changes["generate"] is not None
+    config, options = EvalConfig.read(start["arguments"]), parse_options(changes.get("options"))
+    for name, value in config.settings.items():
+        is_new = name in options or changes.get("generate") is not None
         if not is_new and _names_code(name, value):
             remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
             raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
-    options = arguments["options"] | changes["options"]
-    arguments |= {**changes, "data": start["data"], "options": options}
-    job = open_job(EvalConfig.of(arguments))
-    ids = _identity(job.info, job.config.options), _identity(info, job.config.options)
+    options = config.settings | options
+    job = open_job(replace(config, **{**changes, "data": start["data"], "options": options}))
+    ids = _identity(job.info, options), _identity(info, options)
     if ids[0] != ids[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")
     return job

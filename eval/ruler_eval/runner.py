@@ -41,7 +41,7 @@ from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact
 from ruler_eval.sharding import Shard, shares_of
-from ruler_eval.spending import Ledger, Prices, Spent
+from ruler_eval.spending import NO_BUDGET, Budget, Ledger, Prices, Spent
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -122,6 +122,7 @@ def run_shard(
     shard: Shard,
     question: Question | None = None,
     *,
+    budget: Budget = NO_BUDGET,
     bar: bool = True,
 ) -> str | None:
     """Answer the rows of a shard that have no answer yet; `bar` shows progress on a terminal.
@@ -146,9 +147,8 @@ def run_shard(
             rows = decision.rows(answered, HELD if job.config.engine == "vllm" else None)
             stream = (place_of_row and job.request(*place_of_row) for place_of_row in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
-        options = job.config
-        prices, spent = Prices.read(vars(options)), Spent.of(folder.records())
-        ledger = Ledger(options.budget_tokens, options.budget, prices, spent)
+        prices = Prices.read(vars(job.config))
+        ledger = Ledger(budget, prices, Spent.of(folder.records()))
         answers = journal.Journal(folder.path, shard.name, run, name)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
@@ -198,10 +198,10 @@ def _resume(
         "trained_window": trained_window(model.config),
         **(question.to_record() if question else {}),
         "arguments": {
-            **job.config.to_arguments(),
+            **job.config.to_record(),
             "model": model.source if model.folder and not model.hub_revision else job.config.model,
             "base_url": None,  # an address is never written
-            "options": _without_secrets(job.config.options),
+            "options": _without_secrets(job.config.settings),
         },
     }
     folder.log_start(job.info, shard, start)
@@ -316,7 +316,7 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
 def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: int) -> None:
     """Run a shard in one process per group of GPUs."""
     gpus = devices(groups, config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    arguments = {**config.to_arguments(), "out": str(folder.path)}
+    arguments = {**config.to_record(), "out": str(folder.path)}
     folder.path.mkdir(parents=True, exist_ok=True)
     processes: dict[Shard, subprocess.Popen[bytes]] = {}
     try:

@@ -78,12 +78,22 @@ class Spent:
         )
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What a run may cost; None for no limit."""
+
+    tokens: int | None = None
+    money: float | None = None
+
+
+NO_BUDGET = Budget()
+
+
 @dataclass
 class Ledger:
-    """Lets requests through as long as they cannot exceed the budget; None for no budget."""
+    """Lets requests through as long as they cannot exceed the budget."""
 
-    tokens: int | None
-    money: float | None
+    budget: Budget
     prices: Prices | None
     spent: Spent
     is_reached: bool = False
@@ -103,11 +113,13 @@ class Ledger:
         read = sum(len(request.ids) for request in self._open.values())
         written = sum(request.max_tokens for request in self._open.values())
         total = self.spent.prompt_tokens + self.spent.answer_tokens + read + written
-        if self.tokens is not None and total > self.tokens:
+        if self.budget.tokens is not None and total > self.budget.tokens:
             return True
-        if self.money is None or self.prices is None:
+        if self.budget.money is None or self.prices is None:
             return False
-        return (self.spent.money(self.prices) or 0.0) + self.prices.of(read, written) > self.money
+        return (self.spent.money(self.prices) or 0.0) + self.prices.of(
+            read, written
+        ) > self.budget.money
 
     def add(self, answer: Answer) -> None:
         """Count an answer; where nobody counted its tokens, as many as the request could cost."""
@@ -124,8 +136,12 @@ class Ledger:
     @property
     def line(self) -> str:
         """Why the run stopped, and what to do."""
-        limit = f"{self.tokens:,} tokens" if self.tokens is not None else f"{self.money:,.2f}"
-        option = "--budget-tokens" if self.tokens is not None else "--budget"
+        limit = (
+            f"{self.budget.tokens:,} tokens"
+            if self.budget.tokens is not None
+            else f"{self.budget.money:,.2f}"
+        )
+        option = "--budget-tokens" if self.budget.tokens is not None else "--budget"
         return f"the budget of {limit} allows no further row ({self.spent.line(self.prices)}); " + (
             f"raise {option} and run the command again"
         )

@@ -339,8 +339,11 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "gpt"}, "engine 'gpt': Input should be 'vllm', 'transformers'"),
-        ({"protocol": "chatty", "generate": gold}, "protocol 'chatty': Input should be 'completio"),
+        ({"engine": "gpt"}, "engine 'gpt': give one of vllm, transformers, openai"),
+        (
+            {"protocol": "chatty", "generate": gold},
+            "protocol 'chatty': give one of completion, base",
+        ),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
         ({"lengths": "4k", "generate": gold}, "'4096' is not in"),
         ({"lengths": "4x", "generate": gold}, "'4x': not a number of tokens"),

@@ -17,6 +17,7 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import release_for
 from ruler_eval.models import Model
+from ruler_eval.prompts import ProtocolName
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import asked_of
@@ -56,7 +57,7 @@ def test_the_answer_follows_the_reasoning(text: str, thought: str | None, answer
 @pytest.mark.parametrize("protocol", ["completion", "chat"])
 @pytest.mark.parametrize("more", ["", "Let me think. "])
 def test_a_template_that_opens_a_block_is_refused_by_any_protocol_but_thinking(
-    frozen: Path, tmp_path: Path, protocol: str, more: str
+    frozen: Path, tmp_path: Path, protocol: ProtocolName, more: str
 ) -> None:
     model = tiny.make_model(tmp_path / "r1")
     template = tiny.REASONER.replace("enable_thinking", "unused")
@@ -134,7 +135,9 @@ def sibling(repo: str, reserve: int) -> Sibling:
         ("completion", (0, 16384), "org/r0"),
     ],
 )
-def test_thinking_takes_rows_with_room(protocol: str, reserves: tuple[int, ...], repo: str) -> None:
+def test_thinking_takes_rows_with_room(
+    protocol: ProtocolName, reserves: tuple[int, ...], repo: str
+) -> None:
     index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
-    config = EvalConfig.of({"data": "org/ruler", "protocol": protocol})
+    config = EvalConfig("org/ruler", protocol=protocol)
     assert release_for(index, config, Model("m", "org/m"), None).repo == repo

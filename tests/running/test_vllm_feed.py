@@ -49,7 +49,7 @@ def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[An
     device = SimpleNamespace(current_platform=SimpleNamespace(get_device_name=lambda: "H9"))
     monkeypatch.setitem(sys.modules, "vllm.platforms", device)
     requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
-    return list(vllm._generate({"max_num_seqs": option}, EvalConfig(), requests))
+    return list(vllm._generate({"max_num_seqs": option}, EvalConfig("x"), requests))
 
 
 @pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])

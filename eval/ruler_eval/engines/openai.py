@@ -85,7 +85,7 @@ def prepare(
 ) -> Engine:
     """Return the engine; it requests the model's window from the server."""
     assert tokenizer is not None
-    options = read_options("openai", OpenAiOptions, config.options)
+    options = read_options("openai", OpenAiOptions, config.settings)
     protocols = APIS[options.api].protocols
     if config.protocol not in protocols:
         option, use = f"--option api={options.api}", " or ".join(protocols)

@@ -28,7 +28,7 @@ def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
     """Return an oracle, which joins the gold answers by commas."""
-    options = read_options("oracle", OracleOptions, config.options)
+    options = read_options("oracle", OracleOptions, config.settings)
     return Engine(partial(_generate, options), {}, {}, model.window)
 
 

@@ -89,7 +89,7 @@ def prepare(
 ) -> Engine:
     """Return the engine; the function is imported, not called."""
     assert tokenizer is not None
-    options, arguments = take_options(PythonOptions, config.options)
+    options, arguments = take_options(PythonOptions, config.settings)
     if (options.function is None) == (config.generate is None):
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)

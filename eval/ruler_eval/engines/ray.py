@@ -48,7 +48,7 @@ def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
-    options, options_left = take_options(RayOptions, config.options)
+    options, options_left = take_options(RayOptions, config.settings)
     inner = replace(config, engine=options.engine, options=options_left)
     make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
     engine = make(inner)
@@ -106,7 +106,7 @@ def _generate(
     make: Callable[[EvalConfig], Engine],
     requests: Iterator[Request | None],
 ) -> Iterator[Answer]:
-    ray, settings = connect(), config.options
+    ray, settings = connect(), config.settings
     gpus = options.gpus
     if gpus is None:
         size = config.tensor_parallel * int(settings.get("pipeline_parallel_size", 1))

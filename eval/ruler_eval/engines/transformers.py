@@ -35,8 +35,8 @@ def prepare(
 ) -> Engine:
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
-    options = read_options("transformers", TransformersOptions, config.options)
-    deciding = {name: setting for name, setting in config.options.items() if name not in FREE}
+    options = read_options("transformers", TransformersOptions, config.settings)
+    deciding = {name: setting for name, setting in config.settings.items() if name not in FREE}
     return Engine(
         partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},

@@ -60,7 +60,7 @@ def prepare(
         msg = f"engine vllm is installed but cannot be imported ({why})"
         raise NotInstalled(msg) from error
 
-    options = config.options
+    options = config.settings
     recurrent = is_recurrent(model.config)
     if recurrent and "enable_prefix_caching" not in options:
         warn(
