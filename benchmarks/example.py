@@ -155,12 +155,19 @@ def run(
         *("eval", "run", "--data", data, "--model", WORK / name, "--model-name", name),
         *("--engine", "python", "--option", "function=batched_generate:generate"),
         *("--option", "batch=8", "--option", f"model={WORK / name}"),
-        # As on GPUs. Processors that do not compute in it (AVX-512 BF16, AMX) take far longer.
-        *("--option", "dtype=bfloat16"),
+        *("--option", f"dtype={fast_dtype()}"),
         *("--protocol", protocol, "--rows", wanted),
         *("--configs", ",".join(sorted(configs)), "--out", target),
     )
     ruler("eval", "score", target, "--data", data)
+
+
+def fast_dtype() -> str:
+    """Return bfloat16, as on GPUs; float32 for a processor that does not compute in it."""
+    import torch
+
+    processor = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bfloat16" if torch.cuda.is_available() or processor else "float32"
 
 
 def card_table(folders: list[Path]) -> str:
