@@ -80,7 +80,7 @@ def is_in(text: str) -> bool:
     >>> is_in("<think>Let me see."), is_in("Let me see.</think>5"), is_in("5")
     (True, True, False)
     """
-    return split(text)[0] is not None
+    return _MARK.search(text) is not None
 
 
 def opens(frame: str | None) -> bool:

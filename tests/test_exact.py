@@ -17,7 +17,7 @@ from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
-from ruler_eval.exact import exact_scores
+from ruler_eval.exact import exact_scores, exact_without_context
 from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
 from ruler_eval.results_file import read_results, write_results
@@ -190,6 +190,7 @@ def test_the_exact_score_is_never_above_recall(name: str, data: st.DataObject) -
     exact, f1 = exact_scores(row, task, said, score)
     assert exact in (0, 1) and 0 <= f1 <= 1 and exact <= score
     assert exact == 0 or f1 == 1
+    assert exact_without_context(replace(row, context=""), task, said, score) in (None, (exact, f1))
 
 
 @given(seed=st.integers(0, 10**6))
@@ -334,6 +335,7 @@ FORM, PART, CONTEXT = "right, in another form", "incomplete", "wrong, from the c
         ("Mary Stanley", "Mary Plowden", CONTEXT),  # of a question that names Stanley
         ("Mary Stanley", "Mary", FORM),
         ("Bob Seger", "Robert C Seger", "not in the context"),
+        ("A", "Norway", "not in the context"),  # an article, of which no word is left
     ],
 )
 def test_names_and_numbers_are_known_in_other_forms(gold: str, said: str, label: str) -> None:

@@ -310,24 +310,29 @@ class Tally:
             tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
             self._counts["lost_tokens"] += tokens
             return
-        generated = answer.text or ""
-        thought = answer.reasoning or reasoning.split(generated, opened=self._opened)[0]
-        empty, counts = not text.strip(), self._counts
-        counts["answered"] += 1
-        counts["empty"] += empty
-        is_cut = answer.finish == "length" or (empty and bool(thought))
-        counts["cut_off"] += is_cut and score < 1
-        counts["reasoning"] += reasoning.is_in(text if self._thinking else generated)
+        generated, counts = answer.text or "", self._counts
         thinks = bool(answer.reasoning or answer.reasoning_tokens)
-        counts["apart"] += thinks and not self._thinking
-        counts["spent"] += empty and thinks and answer.finish == "length"
-        if self._is_run:  # records of earlier versions do not say who counted
-            counter = answer.counted or ("nobody" if answer.prompt_tokens is None else None)
-            self._counted.update(filter(None, [counter]))
-        self._providers.update(filter(None, [answer.provider]))
-        self._hardware.update(filter(None, [answer.hardware]))
+        counts["answered"] += 1
+        if empty := not text.strip():
+            counts["empty"] += 1
+            counts["spent"] += thinks and answer.finish == "length"
+        if score < 1:
+            thought = answer.reasoning or reasoning.split(generated, opened=self._opened)[0]
+            counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
+        if reasoning.is_in(text if self._thinking else generated):
+            counts["reasoning"] += 1
+        if thinks and not self._thinking:
+            counts["apart"] += 1
         self._texts[hash(text)] += 1
-        self._fingerprints.update(filter(None, [answer.system_fingerprint]))
+        counter = answer.counted or ("nobody" if answer.prompt_tokens is None else None)
+        if counter and self._is_run:  # records of earlier versions do not say who counted
+            self._counted[counter] += 1
+        if answer.provider:
+            self._providers[answer.provider] += 1
+        if answer.hardware:
+            self._hardware[answer.hardware] += 1
+        if answer.system_fingerprint:
+            self._fingerprints.add(answer.system_fingerprint)
 
     def validity(self) -> Validity:
         """Return what was counted so far."""

@@ -108,7 +108,8 @@ def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
 def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
     short = exact.short_answers(answer)[-1]
-    words, golds = _folded(short), [*map(_folded, row.outputs)]
+    # Nothing is left of a gold answer that is an article.
+    words, golds = _folded(short), [*filter(None, map(_folded, row.outputs))]
     polar = {output.lower() for output in row.outputs}
     if polar <= {"yes", "no"}:
         opening = {*words_of(f"{short} -")[:1]}

@@ -5,9 +5,9 @@ is not plainly right.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import repeat
+from itertools import chain, repeat
 from statistics import fmean
 from typing import NamedTuple
 
@@ -17,19 +17,18 @@ from ruler_data.names import counted, parse_config
 from ruler_data.reasoning import opens
 from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Niah, Task
-from ruler_eval.answers import Answer, Key, Tally, scored_text, why_unanswered
+from ruler_eval.answers import Answer, Key, Tally, score_answer, why_unanswered
 from ruler_eval.data import Dataset
 from ruler_eval.exact import exact_scores, exact_without_context
 from ruler_eval.labels import failure_of
-from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.predictions import ImportedPrediction
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import (
     BINS,
     ConfigScores,
-    Cost,
     Depth,
     Example,
+    cost_of,
     params_of,
 )
 
@@ -44,7 +43,10 @@ EXAMPLES = 2
 
 
 class _Line(NamedTuple):
-    """What is known of a row: its digest, and if all samples are answered, its scores."""
+    """What is known of a row: its digest, and if all samples are answered, its scores.
+
+    Where the exact scores are not there, they depend on the context.
+    """
 
     question: str
     records: Sequence[Answer | None]
@@ -52,17 +54,12 @@ class _Line(NamedTuple):
     official: Sequence[float] = ()
     exact: Sequence[tuple[float, float]] = ()
     label: tuple[str, str] | None = None  # of the first sample that has one, and its text
-    evidence: Mapping[tuple[int, bool], int] = {}
-    is_read: bool = True  # whether nothing more depends on the context
+    evidence: Sequence[tuple[int, bool]] = ()
 
     @property
-    def pairs(self) -> list[tuple[str, float]]:
+    def scored(self) -> Iterator[tuple[str, float]]:
         """The texts with their official scores."""
-        return [*zip(self.texts, self.official, strict=True)]
-
-    @property
-    def score(self) -> float | None:
-        return fmean(self.official) if self.official else None
+        return zip(self.texts, self.official, strict=True)
 
 
 class Scorer:
@@ -76,7 +73,7 @@ class Scorer:
         self.examples: list[Example] = []
         self.reasons: Counter[str] = Counter()
         self._is_run = is_run
-        self._extra = int(run.sampling.get("extra_tokens", 0))
+        self._extra, self._samples = int(run.sampling.get("extra_tokens", 0)), run.samples
         self._has_digests = any(answer.question_digest for answer in answers.values())
 
     @property
@@ -95,7 +92,7 @@ class Scorer:
         read = self.data.read if has_claims else self.data.question_rows
         rows = [*read(config)]
         lines = [self._line(config, row, task) for row in rows]
-        unread = {row.index for row, line in zip(rows, lines, strict=True) if not line.is_read}
+        unread = {n for n, line in enumerate(lines) if line.official and not line.exact}
         with closing(self.data.read_some(config, unread)) as whole:
             for row in whole:
                 lines[row.index] = _read(row, task, lines[row.index])
@@ -104,7 +101,7 @@ class Scorer:
             kind, text = line.label or ("", "")
             if kind and examples[kind] < EXAMPLES:
                 examples[kind] += 1
-                self.examples.append(_example(config, row, line.score or 0.0, kind, text))
+                self.examples.append(_example(config, row, fmean(line.official), kind, text))
         digest = info.question_digest
         if not digest and len(rows) == info.rows:  # data of a version that did not record it
             of_rows = RowDigest()
@@ -115,31 +112,28 @@ class Scorer:
 
     def _line(self, config: str, row: Row, task: Task) -> _Line:
         question = question_digest(row)
-        records = [
-            self.answers.get((config, row.index, sample)) for sample in range(self.run.samples)
-        ]
+        samples = range(self._samples)
+        records = [self.answers.get((config, row.index, sample)) for sample in samples]
+        is_needle, is_open = isinstance(task.params, Niah), task.params.family == "qa"
+        texts, official, exact = list[str](), list[float](), list[tuple[float, float]]()
         for record in records:
-            _check(config, row, record, question)
-        texts, official = list[str](), list[float]()
-        for record in records:
-            reason = record and self._why_unanswered(row, record)
-            is_answer = record is not None and record.text is not None and not reason
             text = score = None
-            if record is not None and is_answer:
-                text = scored_text(record, opened=self._opened, cleaned=task.metric in CLEANED)
-                score = score_row(row, task, text)
-                texts.append(text)
-                official.append(score)
+            if record is not None:
+                _check(config, row, record, question)
+                if not self._why_unanswered(row, record) and record.text is not None:
+                    text, score = score_answer(row, task, record, opened=self._opened)
+                    texts.append(text)
+                    official.append(score)
+                    pair = exact_without_context(row, task, text, score)
+                    if pair == (1.0, 1.0) or (pair and is_open and score == 1):
+                        exact.append(pair)
             self.tally.add(record, text, score)
         if len(texts) < len(records):
             return _Line(question, records)
-        line = _Line(question, records, texts, official, is_read=False)
-        exact = [exact_without_context(row, task, *pair) for pair in line.pairs]
-        is_needle = isinstance(task.params, Niah)
-        if {*exact} != {(1.0, 1.0)} or (is_needle and not row.haystack):
-            return line
-        evidence = Counter(evidence_of(row, *line.pairs[0]) if is_needle else ())
-        return line._replace(exact=[(1.0, 1.0)] * len(exact), evidence=evidence, is_read=True)
+        if len(exact) < len(records) or (is_needle and not row.haystack):
+            return _Line(question, records, texts, official)
+        evidence = [*evidence_of(row, texts[0], official[0])] if is_needle else ()
+        return _Line(question, records, texts, official, exact, None, evidence)
 
     def _why_unanswered(self, row: Row, record: Answer) -> str | None:
         """Return why a record of a run does not answer its row, beside what `settle` saw."""
@@ -162,19 +156,17 @@ class Scorer:
 
 def _read(row: Row, task: Task, line: _Line) -> _Line:
     """Return a line with what its texts name of the context."""
-    labels = ((failure_of(row, task, text, score) or "", text) for text, score in line.pairs)
+    labels = ((failure_of(row, task, text, score) or "", text) for text, score in line.scored)
+    is_needle = isinstance(task.params, Niah)
     return line._replace(
-        exact=[exact_scores(row, task, *pair) for pair in line.pairs],
+        exact=[exact_scores(row, task, *pair) for pair in line.scored],
         label=next((label for label in labels if label[0]), None),
-        evidence=Counter(evidence_of(row, *line.pairs[0]) if isinstance(task.params, Niah) else ()),
-        is_read=True,
+        evidence=[*evidence_of(row, *next(line.scored))] if is_needle else (),
     )
 
 
-def _check(config: str, row: Row, record: Answer | None, question: str) -> None:
+def _check(config: str, row: Row, record: Answer, question: str) -> None:
     """Refuse an answer to another question than its row's."""
-    if record is None:
-        return
     if record.question_digest not in (None, question):
         msg = f"{config}/{row.index}: the answer is to another question than the row's"
         raise RulerError(msg)
@@ -192,23 +184,21 @@ def _config_scores(
     task: Task, info: ConfigInfo, question_digest: str, lines: Sequence[_Line]
 ) -> ConfigScores:
     """Return the scores of a config as columns."""
-    answered = [bool(line.official) for line in lines]
-    first = [line.records[0] if has else None for line, has in zip(lines, answered, strict=True)]
+    answered = [line if line.official else None for line in lines]
+    scored = [*filter(None, answered)]
     labels: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         if line.label:
             labels.setdefault(line.label[0], []).append(index)
-    by_sample: Sequence[Sequence[float]] = [line.official for line in lines if line.official]
+    by_sample: Sequence[Sequence[float]] = [line.official for line in scored]
     if task.headline == "exact":
-        by_sample = [[exact for exact, _ in line.exact] for line in lines if line.official]
+        by_sample = [[exact for exact, _ in line.exact] for line in scored]
     means = tuple(map(fmean, zip(*by_sample, strict=True)))
-    cost = Cost()
-    for line in lines:
-        for record in line.records if line.official else ():
-            cost = cost.plus(record) if record else cost
+    first = [line.records[0] if line else None for line in answered]
+    cost = cost_of(record for line in scored for record in line.records if record)
 
-    def rows(holds: Callable[[_Line], object]) -> tuple[int, ...]:
-        return tuple(index for index, line in enumerate(lines) if holds(line))
+    def rows(holds: Iterable[object]) -> tuple[int, ...]:
+        return tuple(index for index, marked in enumerate(holds) if marked)
 
     return ConfigScores(
         digest=info.digest,
@@ -217,17 +207,17 @@ def _config_scores(
         category=task.category,
         metric=task.metric,
         rows=len(lines),
-        scores=tuple(line.score for line in lines),
-        exact=tuple(fmean(e for e, _ in line.exact) if line.exact else None for line in lines),
-        f1=tuple(fmean(f1 for _, f1 in line.exact) if line.exact else None for line in lines),
+        scores=tuple(_mean(line.official) if line else None for line in answered),
+        exact=tuple(_mean([e for e, _ in line.exact]) if line else None for line in answered),
+        f1=tuple(_mean([f1 for _, f1 in line.exact]) if line else None for line in answered),
         characters=tuple(len(record.text or "") if record else None for record in first),
         tokens=tuple(record.answer_tokens if record else None for record in first),
         truncated=rows(
-            lambda line: line.official and any(a and a.finish == "length" for a in line.records)
+            line and any(a and a.finish == "length" for a in line.records) for line in answered
         ),
-        empty=rows(lambda line: line.official and not all(text.strip() for text in line.texts)),
-        failed=rows(lambda line: not line.official and any(line.records)),
-        missing=rows(lambda line: not any(line.records)),
+        empty=rows(line and not all(map(str.strip, line.texts)) for line in answered),
+        failed=rows(not line.official and any(line.records) for line in lines),
+        missing=rows(not any(line.records) for line in lines),
         failures={label: tuple(indexes) for label, indexes in sorted(labels.items())},
         depth=_depth([line.evidence for line in lines if line.evidence]),
         params=params_of(task),
@@ -240,12 +230,14 @@ def _config_scores(
     )
 
 
-def _depth(evidence: Sequence[Mapping[tuple[int, bool], int]]) -> Depth | None:
+def _mean(numbers: Sequence[float]) -> float:
+    return numbers[0] if len(numbers) == 1 else fmean(numbers)
+
+
+def _depth(evidence: Sequence[Sequence[tuple[int, bool]]]) -> Depth | None:
     """Return the pieces of evidence of a config by depth; None if it has none."""
-    pieces, rows = Counter[tuple[int, bool]](), Counter[int]()
-    for of_row in evidence:
-        pieces.update(of_row)
-        rows.update({cell for cell, _ in of_row})
+    pieces = Counter(chain.from_iterable(evidence))
+    rows = Counter(cell for of_row in evidence for cell in {cell for cell, _ in of_row})
     cells = range(BINS)
     shown = tuple(pieces[cell, True] for cell in cells)
     total = tuple(pieces[cell, False] + shown[cell] for cell in cells)

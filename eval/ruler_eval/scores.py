@@ -6,6 +6,7 @@
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from html import escape
@@ -110,15 +111,19 @@ class Cost:
     tokens: int = 0
     seconds: float = 0.0
 
-    def plus(self, answer: Answer) -> "Cost":
-        """Return the cost with that of one more answer; unchanged if it is not recorded."""
-        tokens = answer.total_tokens
-        if tokens is None and None not in (answer.prompt_tokens, answer.answer_tokens):
-            tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
-        if tokens is None or answer.seconds is None:
-            return self
-        calls, seconds = self.calls + (answer.calls or 1), self.seconds + answer.seconds
-        return Cost(self.rows + 1, calls, self.tokens + tokens, round(seconds, 4))
+
+def cost_of(answers: Iterable[Answer]) -> Cost:
+    """Return what answers cost; those whose records do not say it are left out."""
+    rows = calls = tokens = 0
+    seconds = 0.0
+    for answer in answers:
+        total = answer.total_tokens
+        if total is None and None not in (answer.prompt_tokens, answer.answer_tokens):
+            total = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
+        if total is not None and answer.seconds is not None:
+            rows, calls, tokens = rows + 1, calls + (answer.calls or 1), tokens + total
+            seconds = round(seconds + answer.seconds, 4)
+    return Cost(rows, calls, tokens, seconds)
 
 
 @dataclass(frozen=True)
