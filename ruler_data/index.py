@@ -26,6 +26,7 @@ from ruler_data.names import (
     released_version,
 )
 from ruler_data.untrusted.text import parse_json, read_bytes
+from ruler_data.views import html_table
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -210,6 +211,11 @@ class FindResult:
     release: Sibling | None
     build: str
     note: str = ""
+
+    def _repr_html_(self) -> str:
+        names = ("model", "load", "run", "build", "note")
+        known = [(name, getattr(self, name)) for name in names]
+        return html_table(("", ""), [line for line in known if line[1]])
 
     @property
     def load(self) -> str:

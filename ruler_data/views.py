@@ -43,6 +43,11 @@ def html_table(names: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def html_text(shown: object) -> str:
+    """Return what is printed, as notebooks show it."""
+    return f"<pre>{escape(str(shown))}</pre>"
+
+
 _HERE = Path(__file__).parent
 
 

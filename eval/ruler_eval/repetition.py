@@ -29,6 +29,7 @@ from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.untrusted.text import read_bytes
+from ruler_data.views import html_text
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
@@ -136,6 +137,9 @@ class Repeat:
             "net": self.net,
             "pairs": [asdict(pair) for pair in self.pairs],
         }
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
     def __str__(self) -> str:
         record = self.to_record()
