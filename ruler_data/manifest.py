@@ -180,6 +180,8 @@ FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[a-z]+)?")
 #: Version of the manifest's own layout.
 FORMAT = 1
 FILENAME = "manifest.json"
+#: Folder of a build that is not finished, inside its folder.
+STATE = ".build"
 #: Largest manifest that is read, in bytes; one of 480 configs has 400,000.
 LARGEST = 16_000_000
 
@@ -399,7 +401,9 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         raise UsageError(where, "there is no such folder")
     if not (folder / FILENAME).exists():
-        raise UsageError(where, f"it has no {FILENAME}")
+        remedy = "run `ruler-data build` with the same options to finish it"
+        begun = (folder / STATE).exists() or any(folder.glob("*/*.parquet"))
+        raise UsageError(where, f"it has no {FILENAME}", *[remedy] * begun)
     return read_manifest_file(folder / FILENAME, FILENAME)
 
 

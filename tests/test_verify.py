@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ruler_builders.pipeline.build_dir import STATE
 from ruler_data import DATA_VERSION, TASKS
-from ruler_data.manifest import FileInfo
+from ruler_data.manifest import STATE, FileInfo
 from ruler_data.row import COLUMNS
 from tests.builds import snapshot
 from tests.commands import Done, one_line
@@ -299,13 +298,13 @@ def test_what_is_no_finished_build_is_refused_as_usage(
     (tmp_path / "notes").mkdir()
     (tmp_path / "begun" / STATE).mkdir(parents=True)
     for name, words in {
-        "copy": "the build is not finished",
-        "begun": "the build is not finished",
-        "notes": "is not the folder of a build",
+        "copy": "it has no manifest.json: run `ruler-data build` with the same options",
+        "begun": "it has no manifest.json: run `ruler-data build` with the same options",
+        "notes": "it has no manifest.json",
         **dict.fromkeys(("nowhere", "file", "new\nline"), "no such folder"),
     }.items():
         said = one_line(cli("verify", tmp_path / name), 2)
-        assert words in said and ("not finished" in said) == ("not finished" in words)
+        assert words in said and ("run `" in said) == ("run `" in words)
 
 
 def cast(column: str, to: pa.DataType) -> Callable[[pa.Table], pa.Table]:

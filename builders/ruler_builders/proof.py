@@ -10,7 +10,7 @@ sources or tokenizer, is *unproved*, and the few fields that nothing here decide
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
@@ -41,7 +41,7 @@ from ruler_builders.folder_proof import (
     sources_and_obstacles,
     strays,
 )
-from ruler_builders.pipeline.build_dir import STATE, row_figures
+from ruler_builders.pipeline.build_dir import row_figures
 from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs
@@ -50,13 +50,7 @@ from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.dataset import open_source
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import sha256_file, write_file
-from ruler_data.manifest import (
-    BALANCED,
-    FILENAME,
-    ConfigInfo,
-    Manifest,
-    read_manifest_file,
-)
+from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
 from ruler_data.names import (
     counted,
     parse_config,
@@ -71,11 +65,9 @@ from ruler_data.row import Row, RowDigest, serialize
 from ruler_data.suites import Suite
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
-from ruler_data.tokenizers.registry import (
-    find_by_fingerprint,
-)
+from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_data.untrusted.pages import opened
-from ruler_data.version import DATA_VERSION, __version__, data_major
+from ruler_data.version import __version__
 from ruler_data.views import html_table
 
 
@@ -166,27 +158,22 @@ def verify(
     counter: CounterName = "auto",
     show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
 ) -> Verdict:
-    """Make a folder or release again, and cache that it was proved.
+    """Make a folder or release again, and cache that it was proved; see `ruler_data verify`.
 
-    The arguments are those of the command; `show` returns what reports progress over so many
-    tokens.
-
-    Raises:
-        UsageError: data or an option cannot be used, or there is no such task or length; there is
-            no manifest, or it is of a newer format.
-        RulerError: the manifest is damaged.
+    `show` returns what reports progress over so many tokens.
     """
+    from ruler_data.hub.client import HubDown
+
     selection = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
-    folder, where = Path(data), str(data)
-    is_remote = bool(revision) or not folder.is_dir()
-    with _on_the_hub() if is_remote else nullcontext():
-        release = open_source(str(data), revision or None).release if is_remote else None
-        if release is None:
-            manifest = _manifest(folder)
-        else:
-            manifest, where = release.manifest, f"{data} at {revision} (commit {release.commit})"
-            folder = release.fetch(manifest.select(*selection), files=manifest.files)
-    names = manifest.select(*selection)
+    try:
+        source = open_source(data, revision or None)
+        release, manifest, folder, where = source.release, source.manifest, source.folder, str(data)
+        names = manifest.select(*selection)
+        if release is not None:
+            where = f"{data} at {revision} (commit {release.commit})"
+            folder = release.fetch(names, files=manifest.files)
+    except HubDown as error:  # nothing was found wrong
+        raise UsageError(*error.args) from error
     findings = [*input_findings(manifest)]
     if findings:  # the rest cannot be interpreted
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
@@ -246,29 +233,6 @@ def verify(
         with suppress(OSError, RulerError):  # without it, the next command proves it again
             write_file(receipt(folder), f"{__version__}\n")
     return verdict
-
-
-@contextmanager
-def _on_the_hub() -> Iterator[None]:
-    """Turn an unreachable Hub into exit status 2: nothing was found wrong."""
-    from ruler_data.hub.client import HubDown
-
-    try:
-        yield
-    except HubDown as error:
-        raise UsageError(*error.args) from error
-
-
-def _manifest(folder: Path) -> Manifest:
-    if (folder / FILENAME).exists():
-        manifest = read_manifest_file(folder / FILENAME, FILENAME)
-        manifest.check(FILENAME)
-        return manifest
-    why = "it is not the folder of a build; name one that `ruler-data build` wrote"
-    if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
-        why = "the build is not finished; run `ruler-data build` with the same options to finish it"
-    msg = f"{folder}: no {FILENAME}: {why}"
-    raise UsageError(msg)
 
 
 def _plan(
@@ -332,7 +296,8 @@ def _prove(
     """
     if context is None and plan.tokenizer:  # in a worker
         context = worker_context(replace(plan, folder=Path()))
-    info, obstacle = manifest.configs[name], _obstacle(manifest, name, obstacles)
+    info = manifest.configs[name]
+    obstacle = obstacles.get("", obstacles.get(parse_config(name)[0]))
     path, findings, why = folder / info.file, list[str](), obstacle.why if obstacle else ""
     entry = replace(info, bytes=path.stat().st_size, sha256=sha256_file(path))
     rows = info.rows if limit is None else min(limit, info.rows)
@@ -369,16 +334,6 @@ def _prove(
         text = str(error).strip().partition("\n")[0] or type(error).__name__
         findings.append(f"{info.file}: cannot be read: {text}")
     return _Proof(name, entry, findings, why, rows if made else 0)
-
-
-def _obstacle(manifest: Manifest, name: str, obstacles: Mapping[str, Obstacle]) -> Obstacle | None:
-    """Return why a config cannot be built again here, if it cannot."""
-    if manifest.is_imported:
-        return Obstacle("somebody else made these rows (`ruler-data import`)")
-    if int(manifest.rows_version.partition(".")[0]) != data_major():
-        made = f"and this package makes {DATA_VERSION}"
-        return Obstacle(f"rows of data version {manifest.rows_version}, {made}")
-    return obstacles.get(parse_config(name)[0], obstacles.get(""))
 
 
 def _file_findings(manifest: Manifest, info: ConfigInfo, path: Path) -> Iterator[str]:

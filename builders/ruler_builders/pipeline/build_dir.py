@@ -23,6 +23,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import replacing, sha256_file, try_writing, write_bytes, write_file
 from ruler_data.manifest import (
     FILENAME,
+    STATE,
     ConfigInfo,
     FileInfo,
     Manifest,
@@ -35,7 +36,6 @@ from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
 from ruler_data.version import DEFAULT_SEED
 
-STATE = ".build"
 #: Bits of a private seed. The highest is set, which marks it as private.
 SEED_BITS = 128
 
