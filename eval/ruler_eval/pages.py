@@ -6,14 +6,16 @@
     batched     other beginnings, many at once
 
 A new beginning is a line with a number before the text, the same number of tokens in every prompt,
-so each residue is still met once. What a row showed goes to the test in `ruler_eval.residues`.
+so each residue is still met once; words in it move a prompt to another residue. What a row showed
+goes to the test in `ruler_eval.residues`.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from itertools import count, islice
+from itertools import count
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -23,17 +25,17 @@ from ruler_data.names import counted, parse_config
 from ruler_data.progress import progress
 from ruler_data.reasoning import opens
 from ruler_data.row import Row
+from ruler_data.views import html_text
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.engines import Request
 from ruler_eval.residues import (
     CONDITIONS,
-    FRESH,
-    INSIDE,
     Fault,
     Integers,
     Sheet,
     first_look,
     second_look,
+    second_questions,
     smallest,
     suspects,
 )
@@ -90,6 +92,9 @@ class PageCheck:
         )
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        return html_text(self)
+
     def _nothing(self) -> str:
         seen = ", ".join(
             f"{'all' if share == 1 else f'{100 * share:.0f} %'} of the answers at {name}"
@@ -134,12 +139,14 @@ def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
             covered |= {*(tokens % ROWS).tolist()}
     asker, rows = Asker(job), 2 * len(first)
     with progress(4 * rows * length, "asking for every residue") as advance:
-        asker.ask(first, advance)
+        asker.ask(dict.fromkeys(first, 0), advance)
     sheet = asker.sheet(first)
     faults, suspected = first_look(sheet), suspects(sheet)
     pairs_left = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
     if not faults and suspected and pairs_left:
-        again = _fresh(pairs_left, suspected, int((sheet.tokens[:2] - pairs[first[0]])[0]))
+        more = int((sheet.tokens[:2] - pairs[first[0]])[0])  # than were counted
+        others = {pair: tokens + more for pair, tokens in pairs_left.items()}
+        again = second_questions(others, suspected, asker.longest(first[0]))
         rows += 2 * len(again)
         with progress(8 * len(again) * length, "a second look at other questions") as advance:
             asker.ask(again, advance)
@@ -169,16 +176,8 @@ def _pairs(job: RunJob, names: Sequence[str]) -> dict[Pair, Integers]:
     return {pair: tokens[pair] for pair in order}
 
 
-def _fresh(pairs: Mapping[Pair, Integers], suspected: Sequence[Fault], more: int) -> list[Pair]:
-    """Return pairs at the suspected places, the smallest places first, and others as controls.
-
-    Prompts were sent with `more` tokens than counted.
-    """
-    chosen = dict[Pair, None]()
-    for fault in sorted(suspected, key=lambda fault: fault.inside[1]):
-        ends = (pair for pair, tokens in pairs.items() if fault.place.holds(tokens + more).any())
-        chosen |= dict.fromkeys(islice(ends, INSIDE))
-    return [*dict.fromkeys([*chosen, *pairs])][: FRESH // 2]
+def _begun(row: Row, number: int, words: int) -> Row:
+    return replace(row, context=f"Page {number}{' a' * words}.\n{row.context}")
 
 
 class Asker:
@@ -192,8 +191,15 @@ class Asker:
         self.opened = opens(opened.info.frame)
         self.beginning = 0  # tokens of the line that makes a prompt new
 
-    def ask(self, pairs: Sequence[Pair], advance: Callable[[str, int], None]) -> None:
-        """Ask the rows of pairs in all conditions."""
+    def longest(self, pair: Pair) -> float:
+        """Return the tokens that a prompt may have; 0 if a word is not one token."""
+        (row,) = self.job.data.read_alike(pair[0], [pair[1]])
+        plain, moved = (len(self.job.ids(_begun(row, 0, words))) for words in (0, ROWS))
+        window = self.job.engine.window or inf
+        return window - self.job.room(row) if moved - plain == ROWS else 0
+
+    def ask(self, pairs: Mapping[Pair, int], advance: Callable[[str, int], None]) -> None:
+        """Ask the rows of pairs in all conditions, moved by so many tokens."""
         asked = failed = 0
         for request, condition, reply in self._answers(self._waves(pairs)):
             answer = self.job.finished(reply)
@@ -205,7 +211,7 @@ class Asker:
                 raise RulerError(self.job.model.name, f"answers nothing: {answer.error}")
             advance(request.config, 1)
 
-    def sheet(self, pairs: Sequence[Pair]) -> Sheet:
+    def sheet(self, pairs: Iterable[Pair]) -> Sheet:
         """Return what the rows of pairs showed, as the test reads it."""
         rows = [(name, index + twin) for name, index in pairs for twin in (0, 1)]
         shown = [[self.answers[row][condition] for condition in CONDITIONS] for row in rows]
@@ -265,29 +271,29 @@ class Asker:
             return "empty"
         return "cut off" if answer.finish == "length" else "wrong"
 
-    def _waves(self, pairs: Sequence[Pair]) -> Iterator[Iterable[tuple[Request, str]]]:
+    def _waves(self, pairs: Mapping[Pair, int]) -> Iterator[Iterable[tuple[Request, str]]]:
         """Yield requests with their conditions; a wave begins when the one before has ended."""
-        for config, index in pairs:
+        for (config, index), words in pairs.items():
             rows = [*self.job.data.read_alike(config, [index, index + 1])]
             rows.sort(key=lambda row: row.index)
             for row, twin in (rows, rows[::-1]):
-                cold, hit = self._begun_anew(config, row, twin)
+                cold, hit = self._begun_anew(config, words, row, twin)
                 yield [(cold, "cold")]
                 yield [(cold, "self-hit")]
                 yield [(hit, "prefix-hit")]
         yield (
             (request, "batched")
-            for config, index in pairs
+            for (config, index), words in pairs.items()
             for row in self.job.data.read_alike(config, [index, index + 1])
-            for request in self._begun_anew(config, row)
+            for request in self._begun_anew(config, words, row)
         )
 
-    def _begun_anew(self, config: str, *rows: Row) -> list[Request]:
+    def _begun_anew(self, config: str, words: int, *rows: Row) -> list[Request]:
         """Return rows as requests with a beginning that no request had before."""
         lengths = [len(self.job.ids(row)) for row in rows]
         for salt in self.salts:
             number = int(sha256(f"{salt}".encode()).hexdigest(), 16) % 900_000 + 100_000
-            begun = [replace(row, context=f"Page {number}.\n{row.context}") for row in rows]
+            begun = [_begun(row, number, words) for row in rows]
             requests = [
                 Request(config, row, self.job.ids(row), self.job.room(row)) for row in begun
             ]
@@ -295,7 +301,7 @@ class Asker:
                 len(request.ids) - length for request, length in zip(requests, lengths, strict=True)
             ]
             self.beginning = self.beginning or more[0]
-            if {*more} == {self.beginning}:
+            if {*more} == {self.beginning + words}:
                 break
         for request in requests:
             need = len(request.ids) + request.max_tokens

@@ -6,15 +6,17 @@ prompt's tokens modulo 16, 32, 64 or 128) and the conditions under which answers
 Two looks, each with half of the chance of a false alarm. The first is at one row for each residue
 of 128: rows inside a place against rows outside (Fisher's exact test), and a condition against its
 mirror (sign test), corrected for everything that is looked at. What one row shows may be a hard
-question, so the second look is at other questions at the suspected places, corrected for the
-suspects alone. Both are exact if rows have nothing to do with residues and conditions are alike.
+question, so the second look is at other questions, which words before them move to a suspected
+residue, corrected for the suspects alone. Both are exact if rows have nothing to do with residues
+and conditions are alike.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from math import comb
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +34,15 @@ ONLY = {
 }
 #: Chance of a false alarm, at most, and share of faults of the smallest size that are found.
 ALPHA, POWER = 0.05, 0.95
-#: The largest p-value of a suspect, and how many are looked at again.
+#: The largest p-value of a suspect, and how many residues and how many places are looked at again.
 SUSPECT, SUSPECTS = 0.1, 32
-#: Rows of a place, and in all, that a second look has.
-INSIDE, FRESH = 24, 128
+#: Pairs of rows that a second look has at a place, at a residue of 128, and at least in all.
+INSIDE, MOVED, FRESH = 24, 5, 64
 PAGES = (16, 32, 64, 128)
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.integer[Any]]
+Pair = TypeVar("Pair", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -200,24 +203,64 @@ def first_look(sheet: Sheet) -> list[Fault]:
     return faults
 
 
+def _is_residue(fault: Fault) -> bool:
+    return (fault.place.modulus, fault.place.size) == (PAGES[-1], 1)
+
+
 def suspects(sheet: Sheet) -> list[Fault]:
-    """Return what a second look is for: the least likely by chance, each set of rows once."""
-    events, chosen = sheet.events, dict[tuple[str, bytes], Fault]()
+    """Return what a second look is for: the least likely by chance, each set of rows once.
+
+    Residues of 128 come first and are counted apart: what one row shows is never unlikely.
+    """
+    events, residues, larger = sheet.events, dict[bytes, Fault](), dict[tuple[str, bytes], Fault]()
     for fault in sorted(scan(sheet), key=_rank):
         rows = events[fault.kind, fault.only] & fault.place.holds(sheet.tokens)
         size = bytes([fault.place.size == 1]) + fault.place.modulus.to_bytes(2)
-        if fault.p <= SUSPECT and len(chosen) < SUSPECTS:
-            chosen.setdefault((fault.kind, rows.tobytes() + size), fault)
-    return [*chosen.values()]
+        if _is_residue(fault):
+            residues.setdefault(rows.tobytes(), fault)
+        elif fault.p <= SUSPECT:
+            larger.setdefault((fault.kind, rows.tobytes() + size), fault)
+    return [*islice(residues.values(), SUSPECTS), *islice(larger.values(), SUSPECTS)]
+
+
+def second_questions(
+    pairs: Mapping[Pair, Integers], suspected: Sequence[Fault], most: float
+) -> dict[Pair, int]:
+    """Return pairs of other questions, each with how many tokens to put before it.
+
+    `pairs` have the tokens of their prompts. A place gets pairs that end there, a residue of 128
+    any, moved there if they have at most `most` tokens then. The others are controls.
+    """
+    chosen = dict[Pair, int]()
+    for fault in suspected:
+        left = {pair: tokens for pair, tokens in pairs.items() if pair not in chosen}
+        ends = [pair for pair, tokens in left.items() if fault.place.holds(tokens).any()]
+        wanted = MOVED if _is_residue(fault) else INSIDE
+        chosen |= dict.fromkeys(ends[:wanted], 0)
+        if _is_residue(fault):
+            moves = {
+                pair: int(fault.place.first - tokens[0]) % PAGES[-1]
+                for pair, tokens in left.items()
+                if pair not in chosen
+            }
+            fitting = (pair for pair in moves if pairs[pair].max() + moves[pair] <= most)
+            chosen |= {pair: moves[pair] for pair in islice(fitting, max(0, wanted - len(ends)))}
+    controls = (pair for pair in pairs if pair not in chosen)
+    return chosen | dict.fromkeys(islice(controls, max(0, FRESH - len(chosen))), 0)
 
 
 def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
-    """Return the suspects that other questions prove, with corrected p-values."""
+    """Return the suspects that other questions prove, with corrected p-values.
+
+    A residue of 128 is suspected under all conditions: its row may have missed some by itself.
+    """
     faults: list[Fault] = []
     names = {(fault.kind, fault.only, fault.place) for fault in suspected}
+    residues = [fault.place for fault in suspected if _is_residue(fault)]
+    names |= {("lost", only, place) for place in residues for only in ONLY}
     while len(fresh.tokens):
         matching = [
-            replace(fault, p=min(1.0, fault.p * 2 * len(suspected)))
+            replace(fault, p=min(1.0, fault.p * 2 * len(names)))
             for fault in scan(fresh)
             if (fault.kind, fault.only, fault.place) in names
         ]
@@ -230,7 +273,11 @@ def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
 
 
 #: Faults whose smallest size is told: name, rows inside of 128, and fresh rows of 128.
-SHAPES = {"one residue of 128": (1, 3), "one residue of 16": (8, INSIDE), "any prompt": (128, 0)}
+SHAPES = {
+    "one residue of 128": (1, MOVED),
+    "one residue of 16": (8, INSIDE),
+    "any prompt": (128, 0),
+}
 
 
 def smallest(sheet: Sheet, *, fresh: bool = True) -> dict[str, float | None]:
@@ -270,7 +317,7 @@ def _power(
     at_once = _at_least(inside, share, proves(rows, inside, 4 * local, ALPHA))
     noticed = _at_least(inside, share, proves(rows, inside, 1, SUSPECT))
     crowded = background >= SUSPECTS
-    confirmed = _at_least(again, share, proves(FRESH, again, 2 * SUSPECTS, ALPHA))
+    confirmed = _at_least(again, share, proves(2 * FRESH, again, 2 * SUSPECTS * len(ONLY), ALPHA))
     return max(at_once, noticed * confirmed * (fresh and not crowded))
 
 

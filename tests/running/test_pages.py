@@ -84,7 +84,7 @@ def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engin
         (lambda tokens, hit: tokens % 16 <= 8, "",
          "empty where prompt tokens are 0 to 8 mod 16: 72 of 72 against 0 of 56, p < 1e-6"),
         (lambda tokens, hit: hit and tokens % 128 == 4, "x",
-         "lost where prompt tokens are 4 mod 128, only on a self-hit: 3 of 3 against 0 of 125"),
+         "lost where prompt tokens are 4 mod 128, only on a self-hit: 5 of 5 against 0 of 123"),
         (lambda tokens, hit: hit and tokens % 3 == 0, "x",
          "lost at any number of prompt tokens, only on a self-hit: 42 of 128 against 0 of 128"),
     ],
