@@ -95,18 +95,16 @@ def test_a_tokenizer_that_is_not_here_is_named(two_tasks: Asked, tmp_path: Path,
             ("chat_template.jinja", b"{{ bos_token }}{{ messages[0]['content'][:%d] }}" % cut)
             for cut in (50, 20_000)
         ],
-        (
-            "tokenizer.json",
-            json.dumps(
-                {
-                    "added_tokens": [],
-                    "pre_tokenizer": {"type": "Whitespace"},
-                    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"},
-                }
-            ).encode(),
-        ),
+        *[
+            ("tokenizer.json", json.dumps({"added_tokens": [], **stages}).encode())
+            for stages in (
+                {"pre_tokenizer": {"type": "Whitespace"},
+                 "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}},
+                {"model": {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": None}},
+            )
+        ],
     ],
-)
+)  # fmt: skip
 def test_a_broken_tokenizer_folder_is_refused_in_one_line(
     two_tasks: Asked, tmp_path: Path, tiny: Path, file: str, data: bytes
 ) -> None:

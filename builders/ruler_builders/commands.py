@@ -88,7 +88,7 @@ def build(
         Option(help="Rows as a published number was measured on (`ruler-data procedures`)."),
     ] = None,
     suite: Annotated[
-        str | Suite | None,
+        str | Path | Suite | None,
         Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file (default: ruler)."),
     ] = None,
     lengths: Annotated[

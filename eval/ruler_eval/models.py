@@ -19,7 +19,7 @@ from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer_of
-from ruler_data.untrusted.text import read_bytes, read_json
+from ruler_data.untrusted.text import open_file, read_bytes, read_json
 from ruler_eval.eval_config import EvalConfig
 
 #: Engines that need no files of the model.
@@ -128,7 +128,7 @@ def identify(folder: Path) -> str | None:
         for path in weights:
             size = path.stat().st_size
             digest.update(f"\0{path.name}\0{size}\0".encode())
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 for block in range(BLOCKS):
                     file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
                     digest.update(file.read(BLOCK))

@@ -12,16 +12,23 @@ frozen rows.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_name, quote
 from ruler_data.tasks import TASKS
 from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
 from ruler_eval.answers import Answer, Key
+
+#: Most bytes of the head of a table, fields of its lines, and rows that are read at once.
+CSV_HEAD, CSV_FIELDS, CSV_ROWS = 4096, 1 << 20, 1024
+
+#: A text of a list as numpy writes it, with either quotes.
+_NUMPY_TEXT = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 
 #: A file or folder, `{"vt_4096/0": text}`, or records.
 Predictions = Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
@@ -93,7 +100,8 @@ def _records(predictions: Predictions) -> Iterator[tuple[Place, Any]]:
             for number, record in enumerate(_READERS.get(path.suffix, _lines)(path), 1):
                 yield Place(path, number), record
         except (OSError, KeyError, ValueError, RecursionError) as error:
-            msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
+            said = " ".join(str(error).split())
+            msg = f"{path.name}: cannot be read ({type(error).__name__}: {said})"
             raise RulerError(msg) from error
 
 
@@ -124,22 +132,36 @@ def records_of_csv(path: Path) -> Iterator[Mapping[str, Any]]:
     settings = path.with_name("config.yaml")
     text = read_bytes(settings).decode(errors="replace") if settings.is_file() else ""
     length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
-    # pandas wrote it, and does not quote a text for its carriage returns.
+    counts = Counter[str]()
     with open_file(path, TEXT_BYTES) as file:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False, lineterminator="\n")
-    table.columns = table.columns.str.strip()
-    if "predicted_answer" not in table or "answer" not in table:
-        return
-    task = table.get("task", pd.Series("", table.index))
-    places = table.groupby(task).cumcount()
-    for record, name, number in zip(table.to_dict("records"), task, places, strict=True):
-        gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
-        yield {
-            **record,
-            "answer": [re.sub(r"\\(.)", r"\1", answer or gold_text) for answer, gold_text in gold],
-            "name": record.get("config") or f"{name}_{length[1]}" if length else name,
-            "index": int(record.get("index") or number),
-        }
+        _check_width(path, file)
+        for table in pd.read_csv(
+            file, dtype=str, keep_default_na=False, lineterminator="\n", chunksize=CSV_ROWS
+        ):  # pandas wrote it, and does not quote a text for its carriage returns
+            table.columns = table.columns.str.strip()
+            if "predicted_answer" not in table or "answer" not in table:
+                return
+            for record in table.to_dict("records"):
+                task = record.get("task", "")
+                gold = _NUMPY_TEXT.findall(record["answer"])
+                yield {
+                    **record,
+                    "answer": [
+                        re.sub(r"\\(.)", r"\1", single or double) for single, double in gold
+                    ],
+                    "name": record.get("config") or f"{task}_{length[1]}" if length else task,
+                    "index": int(record.get("index") or counts[task]),
+                }
+                counts[task] += 1
+
+
+def _check_width(path: Path, file: BinaryIO) -> None:
+    """Raise an error if the head or a line of a table would fill the memory once it is split."""
+    is_wide = len(file.readline(CSV_HEAD + 1)) > CSV_HEAD
+    if is_wide or max((line.count(b",") for line in file), default=0) >= CSV_FIELDS:
+        reason = f"has a head of over {CSV_HEAD:,} bytes, or a line of over {CSV_FIELDS:,} fields"
+        raise RulerError(path.name, reason)
+    file.seek(0)
 
 
 #: By suffix, how the records of a file are read.

@@ -26,6 +26,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, cached_bytes, write_bytes
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
+from ruler_data.untrusted.text import read_bytes
 from ruler_eval.scores import BINS, FILENAME, FORMAT, SCORER_VERSION, ConfigScores, Scores
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def kept_results(
 ) -> Scores | None:
     """Return scores that this machine derived from these answers before; None if it did not."""
     try:
-        match = re.fullmatch(rb'\{"seal":"(\w{64})",(.*)\n', file.read_bytes())
+        match = re.fullmatch(rb'\{"seal":"(\w{64})",(.*)\n', read_bytes(file, LARGEST))
         is_sealed = match and hmac.compare_digest(match[1], _seal(match[2]).encode())
         scores = parse(b"{" + match[2]) if match and is_sealed else None
     except (OSError, RulerError):

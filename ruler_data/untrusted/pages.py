@@ -22,14 +22,16 @@ from ruler_data.untrusted.text import open_file
 
 #: Most bytes of one row group, or of the rows that are decoded at once.
 LARGEST = 1 << 29
+#: Most bytes of all rows of a file whose rows are decoded a few at a time.
+WHOLE = 1 << 34
 #: Most bytes of a footer, which take 250 times as many in memory.
 FOOTER = 1 << 20
 #: Most values of a list's column in a row group; cwe has 30,000 spans in one.
 LIST_VALUES = 1 << 20
 #: Bytes that a value takes besides those of its page: levels, an offset or an index.
 VALUE_BYTES = 16
-#: Most rows that are decoded at once where a row group is not.
-ROWS = 64
+#: Most rows that are decoded at once where a row group is not, and bytes of more than one.
+ROWS, ROWS_BYTES = 64, 1 << 26
 #: Encodings that are read: values as they are, runs of booleans, and numbers in a dictionary.
 ENCODINGS = {0, 3, 2, 8}
 #: Kinds of pages; of those with data, where the header has what is about it, and its encoding.
@@ -104,18 +106,22 @@ class ParquetRows:
         """Yield the rows in order, a few at a time, however large the file's row groups are.
 
         Raises:
-            ValueError: a value is too large, or not what its footer states.
+            ValueError: a value or the file is too large, or not what its footer states.
         """
+        whole = 0
         for number in range(self._file.num_row_groups):
-            row_bytes = sum(
-                pages.whole if is_list else max(pages.page, pages.longest)
-                for pages, is_list in self._measured(number, columns)
-            )
+            row_bytes = 0
+            for pages, is_list in self._measured(number, columns):
+                row_bytes += pages.whole if is_list else max(pages.page, pages.longest)
+                whole += pages.whole
+            if whole > WHOLE:
+                msg = f"the file holds up to {whole:,} bytes, more than {WHOLE:,}; split it"
+                raise ValueError(msg)
             if row_bytes > LARGEST:
                 size = f"{row_bytes:,} bytes, more than {LARGEST:,}"
                 msg = f"a row of row group {number} holds up to {size}"
                 raise ValueError(msg)
-            rows = min(ROWS, LARGEST // max(row_bytes, 1))
+            rows = min(ROWS, ROWS_BYTES // max(row_bytes, 1)) or 1
             yield from self._file.iter_batches(rows, [number], columns, use_threads=False)
 
     def _measured(

@@ -272,7 +272,7 @@ def _of_ruler_full(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a record of tonychenxyz/ruler-full in the columns of self-long, its config named."""
     answers = record["extra_info"]["ground_truth"]["answers"]
     if isinstance(answers, str) and answers.startswith("["):
-        answers = json.loads(answers)
+        answers = parse_json(answers)
     config = str(record.get("category", "")).rpartition("/")[2]
     return {"input": record["prompt"], "answers": answers, "config": config}
 

@@ -75,7 +75,7 @@ class BuildPlan:
 
 
 def select_suite(
-    suite: str | Suite,
+    suite: str | Path | Suite,
     tasks: str | Collection[str] | None,
     lengths: str | Collection[int] | None,
     rows: int | None,
@@ -86,8 +86,8 @@ def select_suite(
     Raises:
         UsageError: the suite, a task, a length or the folder of texts cannot be used.
     """
-    if isinstance(suite, str):
-        suite = load_suite(suite)
+    if isinstance(suite, str | Path):
+        suite = load_suite(str(suite))
         if haystack is not None:
             suite = with_own_domains(suite, tuple(find_user_texts(haystack).domains))
     names = parse_names(tasks, "--tasks") or tuple(suite.tasks)

@@ -5,10 +5,11 @@ local folder is refused. One commit, then the tag, as for a release.
 """
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from ruler_builders.publish.plan import Version
 from ruler_data.errors import RulerError, UsageError
@@ -22,11 +23,21 @@ from ruler_data.hub.repo import (
     tags,
     tree,
 )
-from ruler_data.manifest import FILENAME
+from ruler_data.manifest import FILENAME, reader_of
 from ruler_data.names import counted
+from ruler_data.untrusted.text import read_bytes, read_text
 
 #: What an export says of its rows.
 ABOUT = "ruler.json"
+
+
+@dataclass(frozen=True)
+class About:
+    """The rows of an export; without a revision, those of a folder."""
+
+    data: str
+    data_version: str
+    revision: str | None
 
 
 @dataclass(frozen=True)
@@ -57,15 +68,15 @@ def publish_export(
         UsageError: it was exported from a folder, or the version is published already.
         RulerError: the Hub refuses, or cannot be reached.
     """
-    about = json.loads((folder / ABOUT).read_bytes())
-    if about["revision"] is None:
+    about = _about(folder)
+    if about.revision is None:
         reason = "exported from a folder, whose rows nobody else can check; publish the rows, then"
         raise UsageError(folder, f"{reason} export from the release: --revision v1.0.0")
-    tag = Version.parse(version or about["data_version"]).tag
+    tag = Version.parse(version or about.data_version).tag
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = [_file(path, path.relative_to(folder).as_posix()) for path in paths]
-    names, data = tuple(file.path for file in files), f"{about['data']}@{about['revision']}"
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    names, data = tuple(file.path for file in files), f"{about.data}@{about.revision}"
+    card = read_text(folder / "README.md")
     if dry_run:
         return PublishedExport(repo, tag, data, names)
     check_card(repo, card)
@@ -78,6 +89,16 @@ def publish_export(
     commit, _ = put_files(repo, files, f"Export of {data}")
     put_tag(repo, tag, commit)
     return PublishedExport(repo, tag, data, names, commit)
+
+
+def _about(folder: Path) -> About:
+    """Return what an export says of its rows."""
+    try:
+        about: About = reader_of(About).validate_json(read_bytes(folder / ABOUT), extra="ignore")
+    except ValidationError as error:
+        reason = f"not of an export ({error.errors()[0]['msg']}); export again"
+        raise RulerError(folder / ABOUT, reason) from error
+    return about
 
 
 def _file(path: Path, name: str) -> PushFile:

@@ -1,6 +1,5 @@
 """Question answering: SQuAD, HotpotQA, MMLU, and a user's files in their formats or MuSiQue's."""
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import Any
 from ruler_builders.sources.text_files import check_text, read_text
 from ruler_data.errors import RulerError
 from ruler_data.names import counted, quote
+from ruler_data.untrusted.text import parse_json
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
     by_split: dict[str, list[Choice]] = {}
     for number, line in enumerate(read_text(path).strip("\n").split("\n"), start=1):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             first, second, third, fourth = choices = [str(choice) for choice in record["choices"]]
             letter = LETTERS[record["answer"]]
             raw = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"

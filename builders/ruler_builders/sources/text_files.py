@@ -13,7 +13,7 @@ from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file
-from ruler_data.untrusted.text import read_bytes
+from ruler_data.untrusted.text import parse_json, read_bytes
 
 
 def sha256_of(paths: Sequence[Path]) -> str:
@@ -71,7 +71,7 @@ def read_records(path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
     text = read_text(path)
     lines, is_whole = text.strip("\n").split("\n"), False
     with suppress(ValueError, RecursionError):
-        is_whole = isinstance(json.loads(lines[0]), dict)
+        is_whole = isinstance(parse_json(lines[0]), dict)
     if not is_whole or (len(lines) == 1 and path.suffix == ".json"):
         return _parsed(text, path.name, path)
     return [_parsed(line, f"{path.name}:{n}", path) for n, line in enumerate(lines, start=1)]
@@ -79,7 +79,7 @@ def read_records(path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
 
 def _parsed(text: str, where: str, path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         why = f"not JSON at character {error.pos} of {len(text)}: {error.msg}"
         why += f" (sha256 {sha256_file(path)}); is the file cut short?"

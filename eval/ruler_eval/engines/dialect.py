@@ -132,6 +132,7 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total")
     )
     thought = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    thought = thought if type(thought) is int else None
     if type(read) is type(written) is type(total) is int and total > read + written:
         thought = max(thought or 0, total - read - written)  # Gemini counts thoughts in no other
         written = total - read
@@ -152,7 +153,7 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         "reasoning_tokens": thought,
         "cached_tokens": cached if is_cached else None,
         "counted": "nobody" if read is None else "server",
-        "cost": float(cost) if isinstance(cost, int | float) and cost >= 0 else None,
+        "cost": float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e9 else None,
         "provider": _text(reply.get("provider")),
         "model": _text(reply.get("model")),
         "system_fingerprint": _text(reply.get("system_fingerprint")),

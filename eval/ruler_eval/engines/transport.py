@@ -24,6 +24,7 @@ from pydantic_core import to_json
 from ruler_data.hub.library import http
 from ruler_data.names import quote
 from ruler_data.network import check_environment, retry_after
+from ruler_data.untrusted.text import parse_json
 
 #: HTTP statuses after which a retry may succeed (520 to 530: of Cloudflare and of Anthropic), and
 #: those after which no request will.
@@ -168,8 +169,8 @@ class Transport:
 def _content(text: str) -> Mapping[str, Any]:
     """Return the object of a reply with status 200, or raise the error that is inside."""
     content = None
-    with suppress(ValueError, RecursionError):
-        content = merged(text) if text.startswith(("data:", "event:", ":")) else json.loads(text)
+    with suppress(ValueError, TypeError, AttributeError):  # not JSON, or other things in it
+        content = merged(text) if text.startswith(("data:", "event:", ":")) else parse_json(text)
     has_answer = isinstance(content, dict) and ("choices" in content or "data" in content)
     if isinstance(content, dict) and has_answer and not content.get("error"):
         return content
@@ -186,8 +187,8 @@ def _content(text: str) -> Mapping[str, Any]:
 
 def _failed(status: int, text: str, pause: float) -> RequestError:
     content = None
-    with suppress(ValueError, RecursionError):
-        content = json.loads(text)
+    with suppress(ValueError):
+        content = parse_json(text)
     message = message_of(content) or text
     pause = pause or (seconds_of(wait[1]) if (wait := _WAIT.search(text)) else 0.0)
     quota = "insufficient_quota" in text or (not pause and bool(_QUOTA.search(message)))
@@ -240,11 +241,11 @@ def merged(text: str) -> dict[str, Any]:
         RequestError: it ends before its answer does.
     """
     reply: dict[str, Any] = {}
-    words: dict[str, str] = {}
+    words: dict[str, list[str]] = {}
     finish = None
     for line in text.split("\n"):
         data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        chunk = json.loads(data) if data.startswith("{") else {}
+        chunk = parse_json(data) if data.startswith("{") else {}
         if chunk.get("error"):
             return dict(chunk)
         reply |= {name: value for name, value in chunk.items() if value is not None}
@@ -252,11 +253,12 @@ def merged(text: str) -> dict[str, Any]:
             finish = choice.get("finish_reason") or finish
             for name, piece in (choice.get("delta") or choice).items():
                 if isinstance(piece, str):
-                    words[name] = words.get(name, "") + piece
+                    words.setdefault(name, []).append(piece)
     if finish is None:
         reason = "the stream ended before its answer did"
         raise RequestError(reason, 200, temporary=True)
-    choice = {"finish_reason": finish, "message": words, "text": words.get("text")}
+    message = {name: "".join(pieces) for name, pieces in words.items()}
+    choice = {"finish_reason": finish, "message": message, "text": message.get("text")}
     return {**reply, "choices": [choice]}
 
 
