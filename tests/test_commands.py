@@ -16,7 +16,6 @@ import pytest
 
 from ruler_data import DATA_VERSION
 from ruler_data.tokenizers.registry import REGISTRY
-from ruler_data.tokenizers.tiktoken import RANKS
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.tampering import at, copy_of, file_of, forge, manifest_of, rows_of
@@ -122,7 +121,7 @@ def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
     records = records_of(cli("tokenizers", "--json"))
     assert records.keys() == REGISTRY.keys()
     for name, known in REGISTRY.items():
-        packaged = known.revision is None and known.source not in RANKS
+        packaged = known.revision is None and known.encoding is None
         assert (records[name]["where"] == "yes") is packaged
         assert (len(records[name]["fingerprint"]) == 64) is packaged
         assert records[name]["revision"] and records[name]["note"]

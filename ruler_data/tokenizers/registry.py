@@ -20,7 +20,7 @@ from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
-from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer, read_ranks, tokenizer_json
+from ruler_data.tokenizers.tiktoken import Encoding, TiktokenTokenizer, read_ranks, tokenizer_json
 from ruler_data.untrusted.text import JSON_BYTES, read_bytes
 
 
@@ -79,6 +79,8 @@ class Known:
         revision: commit on the Hub; None for the others.
         note: what else to know.
         models: Hub ids of models that have it, besides `source`.
+        aliases: names of point releases that share the tokenizer and a prompt.
+        encoding: the file of an encoding of tiktoken.
         mirror: to take it from if the Hub gates `source`.
         split: regular expressions that split text, if its repo has ranks for tokens (`RANKED`)
             instead of a `tokenizer.json`; the first that matches applies.
@@ -90,6 +92,8 @@ class Known:
     revision: str | None = None
     note: str = ""
     models: Sequence[str] = ()
+    aliases: Sequence[str] = ()
+    encoding: Encoding | None = None
     mirror: Mirror | None = None
     split: Sequence[str] = ()
     packaged: Packaged | None = None
@@ -102,7 +106,7 @@ class Known:
 
 def _known(values: dict[str, Any]) -> Known:
     """Return an entry of `registry.toml`."""
-    for name, kind in (("mirror", Mirror), ("packaged", Packaged)):
+    for name, kind in (("mirror", Mirror), ("packaged", Packaged), ("encoding", Encoding)):
         if name in values:
             values[name] = kind(**values[name])
     return Known(**values)
@@ -115,8 +119,7 @@ REGISTRY = {name: _known(values) for name, values in tomllib.loads(_TABLE).items
 WHEEL = Wheel(
     "llama-models", "0.3.0", "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f"
 )
-#: Names of point releases that share a tokenizer and a prompt.
-ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
+ALIASES = {alias: name for name, known in REGISTRY.items() for alias in known.aliases}
 
 
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
@@ -231,8 +234,9 @@ def _load_known(name: str, entry: Known, allow_download: bool) -> PromptTokenize
 
 def _load_pinned(name: str, entry: Known, allow_download: bool) -> PromptTokenizer:
     """Return a known tokenizer from where the registry says."""
-    if entry.source in RANKS:
-        return TiktokenTokenizer(entry.source, name, allow_download=allow_download)
+    if entry.encoding:
+        encoding = entry.encoding
+        return TiktokenTokenizer(entry.source, name, encoding, allow_download=allow_download)
     if entry.revision is None:
         return packaged(entry.source, name)
     places: list[Callable[[], Location]] = []  # in the order in which they are tried

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,27 +21,26 @@ if TYPE_CHECKING:
     import tiktoken
 
 
-#: Files of mergeable ranks and their sha256, which tiktoken itself checks.
-RANKS = {
-    "o200k_base": (
-        "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
-        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    )
-}
+@dataclass(frozen=True)
+class Encoding:
+    """The file of an encoding's mergeable ranks, and its sha256, which tiktoken itself checks."""
+
+    url: str
+    sha256: str
 
 
 class TiktokenTokenizer(PromptTokenizer):
     """Counts with tiktoken, the reference and the only counter; no template and no BOS."""
 
-    def __init__(self, encoding: str, name: str, *, allow_download: bool) -> None:
-        """Load an encoding from tiktoken's cache, or download it.
+    def __init__(self, source: str, name: str, file: Encoding, *, allow_download: bool) -> None:
+        """Load the encoding `source` from tiktoken's cache, or download it.
 
         Raises:
             UsageError: it is not in the cache and cannot be downloaded.
         """
-        self._encoding = _load(encoding, name, allow_download)
+        self._encoding = _load(source, name, file, allow_download)
         package = f"tiktoken {version('tiktoken')}"
-        files = {f"{encoding}.tiktoken": RANKS[encoding][1]}
+        files = {f"{source}.tiktoken": file.sha256}
         super().__init__(TokenizerInfo(name, None, package, files, 0, 0, engine=package))
 
     @property
@@ -74,21 +74,20 @@ class TiktokenTokenizer(PromptTokenizer):
         raise UsageError(msg)
 
 
-def _load(encoding: str, name: str, allow_download: bool) -> "tiktoken.Encoding":
+def _load(source: str, name: str, encoding: Encoding, allow_download: bool) -> "tiktoken.Encoding":
     """Return an encoding; its file is downloaded here, as tiktoken's download has no time limit."""
     import tiktoken
 
-    url, sha256 = RANKS[encoding]
     # tiktoken's default cache is a folder in /tmp that any user can write to.
     cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_dir("tiktoken"))))
-    file = hashlib.sha1(url.encode()).hexdigest()  # its name in tiktoken's cache
+    file = hashlib.sha1(encoding.url.encode()).hexdigest()  # its name in tiktoken's cache
     try:
         if not (cache / file).is_file():
             if not allow_download:
                 msg = "it is not in tiktoken's cache, and downloads are off"
                 raise RulerError(msg)
-            download(url, sha256, cache, name=file)
-        return tiktoken.get_encoding(encoding)
+            download(encoding.url, encoding.sha256, cache, name=file)
+        return tiktoken.get_encoding(source)
     except (RulerError, OSError, ValueError) as error:
         msg = f"tokenizer {name}: {error}; offline, set TIKTOKEN_CACHE_DIR to a folder that has it"
         raise UsageError(msg) from error

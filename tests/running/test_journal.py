@@ -121,8 +121,8 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))
-            found = indices(journal.path)
-            assert found == list(range(len(found))) and len(found) > 10
+            assert indices(journal.path) == list(range(index))  # a part of a line is no record
+            assert index > 10
     finally:
         subprocess.run(["umount", str(place)], check=True)
 
