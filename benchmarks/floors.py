@@ -1,12 +1,15 @@
 """Floors of the tasks of the package's suites: measures the table that ships with it.
 
     python benchmarks/floors.py --sources SOURCES [--tasks NAME,NAME] [--lengths 4096,131072]
+    python benchmarks/floors.py --sources SOURCES --again 131072
 
 Writes what it measures into `ruler_data/floors.json` and keeps all else there
 (`ruler_builders.checks.floors` says what a floor is). Floors are measured on 100 rows; blind
 ones of qa, cwe and RULER v2 on 500, whose questions are the same at every length. A source that is
 missing is taken from the sample; the table that ships was measured on real sources, MMLU without
-`auxiliary_train`. Where the candidates do not depend on the length, one length is measured.
+`auxiliary_train`. Where the candidates do not depend on the length, one length is measured;
+`--again` measures all tasks at a length and prints which floors are not those of the table, which
+for tasks of one length are those.
 """
 
 import argparse
@@ -20,7 +23,7 @@ from ruler_builders.checks.floors import ROWS, FloorMeter
 from ruler_builders.pipeline.build_one import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_data.floors import table
+from ruler_data.floors import floor, table
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
 from ruler_data.suites import RULER, packaged
@@ -63,9 +66,22 @@ def varies(task: Task) -> bool:
             return isinstance(task.params, Qa) and task.fills
 
 
+def differences(context: BuildContext, names: list[str], length: int) -> Iterator[str]:
+    """Yield a line for each task whose floor at a length is not the one of the table."""
+    for name in names:
+        ((_, measured),) = floors(context, packaged_tasks()[name], [length])
+        if measured != (stated := floor(name, length)):
+            yield f"{name}: the table has {stated}, measured at {length:,} {measured}"
+
+
+def packaged_tasks() -> dict[str, Task]:
+    """Return the tasks of all suites of the package by name."""
+    return {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+
+
 def main() -> None:
     """Measure floors and write the table as JSON, a task a line."""
-    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+    tasks = packaged_tasks()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path)
     parser.add_argument("--tokenizer", default="mistral")
@@ -73,9 +89,14 @@ def main() -> None:
     parser.add_argument(
         "--lengths", type=lambda text: [*map(int, text.split(","))], default=RULER.lengths
     )
+    parser.add_argument("--again", type=int)
     options = parser.parse_args()
     plan = BuildPlan(options.tokenizer, RULER, Path(), 42, sources=options.sources)
     context = open_context(plan)
+    if options.again:
+        for line in differences(context, options.tasks, options.again):
+            print(line, flush=True)
+        return
     entries = {name: table().get(name, {}) for name in tasks}
     for name in options.tasks:
         lengths = options.lengths if varies(tasks[name]) else [BLIND_LENGTH]

@@ -16,7 +16,7 @@ from ruler_data import TASKS, Row, floors
 from ruler_data.floors import table
 from ruler_data.manifest import Floor
 from ruler_data.suites import packaged
-from ruler_data.tasks import Niah, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Niah, Ruler2, Task, Vt
 from ruler_eval.metrics import SCORERS
 from tests.rows import counted, make, target
 from tests.tampering import manifest_of
@@ -112,6 +112,9 @@ def test_the_table_has_every_task_of_the_package_and_a_build_reads_it() -> None:
     assert floors.floor("cwe", 10**7, "sweep_common") == table()["cwe"][max(table()["cwe"])]
     assert floors.floor("vt", 4096, "a suite of mine") is None
     assert floors.blind_floor("vt", 8192) == 0.0
+    for name, task in ALL.items():  # where a longer context has more candidates
+        if isinstance(task.params, Cwe | Fwe | Ruler2):
+            assert {4096, 16384, 131072} <= table()[name].keys(), name
 
 
 def test_strategies_that_ignore_the_question_are_at_chance_in_the_suite_hard() -> None:

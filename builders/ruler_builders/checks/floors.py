@@ -155,7 +155,7 @@ def _overlap(answer: str, output: str) -> float:
 
 def blind_floor(task: Task, rows: Sequence[Row]) -> tuple[float, str]:
     """Return the score of the best answer written without the context, and its name."""
-    gold = Counter(output for row in rows for output in {*row.outputs})
+    gold = Counter(output for row in rows for output in dict.fromkeys(row.outputs))
     results = dict.fromkeys(("any", "echo", "common answers", "echo and common answers"), 0.0)
     for row in rows:
         answers = zip([*results][1:], _without_context(task, row, gold), strict=True)
