@@ -52,6 +52,8 @@ def test_the_first_answer_of_the_runs_model_counts_and_another_models_is_asked_a
     assert found[1].text is None
     again = settled(of(0), of(1, "org/b"), of(2), of(3, text=None), of(1), of(3), of(5, None))
     assert (again[1], again[3], again[5]) == (of(1), of(3), of(5, None))
+    old, new = (replace(of(0, text=name), question_digest=name) for name in ("old", "new"))
+    assert settled(old, new, replace(new, text="later"))[0] == new  # of its latest question
 
 
 def test_a_model_that_answers_the_same_rows_again_and_again_does_not_become_the_runs() -> None:
