@@ -9,34 +9,41 @@ that of the tables alone (`--no-pictures`), taken in the same run.
 import argparse
 import random
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 from measuring import about, cpu, facts, table
 
 from ruler_data import TASKS
 from ruler_eval.data import DataInfo
 from ruler_eval.run_dir import RunInfo
-from ruler_eval.scores import ConfigScores, Depth, Scores
+from ruler_eval.scores import Column, ConfigScores, Counts, Depth, Scores
 from ruler_report import report
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
 
-def results_of(run: int, rows: int, fall: float = 0.04) -> Scores:
-    """Return a run whose scores fall with its number and with length."""
+def results_of(run: int, rows: int, fall: float = 0.04, pool: int = 0) -> Scores:
+    """Return a run whose scores fall with its number and with length.
+
+    All runs have the same rows, or each has its own of a pool of questions.
+    """
     configs = {}
     for task in TASKS.values():
+        asked = random.Random(f"{run}/{task.name}").sample(range(pool), rows if pool else 0)
+        texts = (sha256(f"{task.name}/{index}".encode()).hexdigest() for index in sorted(asked))
+        questions = "".join(digest[:16] for digest in texts)
         for place, length in enumerate(LENGTHS):
             name = f"{task.name}_{length}"
-            rng = random.Random(f"{run}/{name}")
-            scores = tuple(
-                float(rng.random() < 0.97 - fall * run - 0.08 * place) for _ in range(rows)
-            )
-            wrong = tuple(index for index, score in enumerate(scores) if not score)
+            rng = np.random.default_rng([run, *name.encode()])
+            right = rng.random(rows) < 0.97 - fall * run - 0.08 * place
+            scores, wrong = right.astype(float), tuple(np.flatnonzero(~right).tolist())
             configs[name] = ConfigScores(
                 digest=name, question_digest=task.name, family=task.params.family,
-                category=task.category, metric=task.metric, rows=rows, scores=scores,
-                exact=scores, f1=scores, characters=(20,) * rows, tokens=(7,) * rows,
+                category=task.category, metric=task.metric, rows=rows,
+                scores=Column(scores), exact=Column(scores), f1=Column(scores),
+                characters=Counts((20,) * rows), tokens=Counts((7,) * rows), questions=questions,
                 truncated=wrong[:2], empty=wrong[2:3], failed=(), missing=(),
                 failures={"refusal": wrong[::2], "other": wrong[1::2]} if wrong else {},
                 depth=Depth((rows,) * 10, (rows - len(wrong),) * 10, (rows,) * 10),

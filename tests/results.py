@@ -9,7 +9,7 @@ from typing import Any
 from ruler_data import TASKS
 from ruler_eval.data import DataInfo
 from ruler_eval.run_dir import RunInfo
-from ruler_eval.scores import ConfigScores, Depth, Scores
+from ruler_eval.scores import Column, ConfigScores, Counts, Depth, Scores
 
 ConfigLists = Mapping[str, Sequence[float | None]]
 
@@ -23,9 +23,9 @@ def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigScore
         category="multi-hop tracing",
         metric="all",
         rows=len(scores),
-        scores=tuple(scores),
-        characters=tuple(None if score is None else 20 for score in scores),
-        tokens=tuple(None if score is None else 7 for score in scores),
+        scores=Column(scores),
+        characters=Counts([None if score is None else 20 for score in scores]),
+        tokens=Counts([None if score is None else 7 for score in scores]),
         truncated=wrong[:1],
         empty=wrong[1:2],
         failed=(),

@@ -16,7 +16,7 @@ import pytest
 
 from ruler_data.errors import RulerError
 from ruler_eval.answers import Validity
-from ruler_eval.scores import Scores
+from ruler_eval.scores import Column, Scores
 from ruler_report.baseline import gate
 from ruler_report.board import build as board_of
 from ruler_report.contents import build
@@ -69,7 +69,7 @@ def random_run(rng: random.Random, name: str, pool: int, tasks: tuple[str, ...])
     )
     info = replace(run.run, data=data, protocol="chat" if kind == "protocol" else "completion")
     exact = {
-        config: replace(one, exact=tuple(s if s is None else float(s == 1) for s in one.scores))
+        config: replace(one, exact=Column([s if s is None else float(s == 1) for s in one.scores]))
         for config, one in configs.items()
     }
     bad = Validity(rows=1, answered=1, empty=1) if kind == "refused" else None

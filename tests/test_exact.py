@@ -22,7 +22,7 @@ from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
 from ruler_eval.results_file import read_results, write_results
 from ruler_eval.row_scores import evidence_of
-from ruler_eval.scores import BINS, ConfigScores
+from ruler_eval.scores import BINS, Column, ConfigScores
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers
@@ -261,7 +261,9 @@ def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) ->
 
 def test_results_without_it_are_still_read(runs: tuple[Path, Path], tmp_path: Path) -> None:
     listed = read_results(runs[1])
-    configs = {name: replace(one, exact=(), f1=()) for name, one in listed.configs.items()}
+    configs = {
+        name: replace(one, exact=Column(), f1=Column()) for name, one in listed.configs.items()
+    }
     write_results(tmp_path / "results.json", replace(listed, configs=configs))
     old = read_results(tmp_path)
     assert "exact" not in str(summarize(old))

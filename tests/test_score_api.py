@@ -28,8 +28,8 @@ def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, s
 CONFIGS = ["vt_4096", "qa_1_4096"]
 
 
-def official(scores: ruler_eval.Scores) -> dict[str, tuple[float | None, ...]]:
-    return {name: config.scores for name, config in scores.configs.items()}
+def official(scores: ruler_eval.Scores) -> dict[str, list[float | None]]:
+    return {name: [*config.scores] for name, config in scores.configs.items()}
 
 
 def as_records(texts: dict[str, str], _folder: Path) -> object:

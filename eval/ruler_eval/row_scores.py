@@ -25,7 +25,9 @@ from ruler_eval.predictions import ImportedPrediction
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import (
     BINS,
+    Column,
     ConfigScores,
+    Counts,
     Depth,
     Example,
     cost_of,
@@ -207,11 +209,11 @@ def _config_scores(
         category=task.category,
         metric=task.metric,
         rows=len(lines),
-        scores=tuple(_mean(line.official) if line else None for line in answered),
-        exact=tuple(_mean([e for e, _ in line.exact]) if line else None for line in answered),
-        f1=tuple(_mean([f1 for _, f1 in line.exact]) if line else None for line in answered),
-        characters=tuple(len(record.text or "") if record else None for record in first),
-        tokens=tuple(record.answer_tokens if record else None for record in first),
+        scores=Column([_mean(line.official) if line else None for line in answered]),
+        exact=Column([_mean([e for e, _ in line.exact]) if line else None for line in answered]),
+        f1=Column([_mean([f1 for _, f1 in line.exact]) if line else None for line in answered]),
+        characters=Counts([len(record.text or "") if record else None for record in first]),
+        tokens=Counts([record.answer_tokens if record else None for record in first]),
         truncated=rows(
             line and any(a and a.finish == "length" for a in line.records) for line in answered
         ),

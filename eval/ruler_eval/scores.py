@@ -6,21 +6,25 @@
 """
 
 import hashlib
-from collections.abc import Iterable
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from html import escape
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, short_length
 from ruler_data.tasks import Task
 from ruler_data.version import __version__
-from ruler_eval.answers import Answer, Share, Validity
+from ruler_eval.answers import Answer, Count, Share, Validity
 from ruler_eval.run_dir import RunInfo
 
 if TYPE_CHECKING:
@@ -48,6 +52,59 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 Bools = npt.NDArray[np.bool_]
+
+
+class Column(Sequence[float | None]):
+    """A number for each row, None where a row has none; an array holds them in little memory.
+
+    >>> column = Column((0.5, None))
+    >>> column[0], column[1], column == (0.5, None), column[1:].array
+    (0.5, None, True, array([nan]))
+    """
+
+    kind: ClassVar[type[float]] = float
+    item: ClassVar[Any] = Share
+
+    def __init__(self, numbers: "Sequence[float | None] | Floats" = ()) -> None:
+        """Keep numbers, with NaN for None, in the smallest floats that are equal to them."""
+        self._kept: npt.NDArray[Any] = np.asarray(numbers, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            for small in (self._kept.astype(dtype) for dtype in (np.float32, np.float16)):
+                if np.array_equal(small, self._kept, equal_nan=True):
+                    self._kept = small
+
+    @property
+    def array(self) -> Floats:
+        """The numbers as an array."""
+        return np.asarray(self._kept, dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - a number, or the column of a slice
+        if isinstance(at, slice):
+            return type(self)(self.array[at])
+        return None if math.isnan(number := self._kept[at]) else self.kind(number)
+
+    def __iter__(self) -> Iterator[float | None]:
+        return (None if math.isnan(x) else self.kind(x) for x in self.array.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        as_list = core_schema.plain_serializer_function_ser_schema(list)
+        items = core_schema.list_schema(
+            core_schema.nullable_schema(handler.generate_schema(cls.item))
+        )
+        return core_schema.no_info_after_validator_function(cls, items, serialization=as_list)
+
+
+class Counts(Column):
+    """A whole number for each row, likewise; below 2 ** 53 a float is exact."""
+
+    kind, item = int, Count
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +225,9 @@ class ConfigScores:
     category: str
     metric: str
     rows: int
-    scores: tuple[Share | None, ...]
-    characters: tuple[int | None, ...]
-    tokens: tuple[int | None, ...]
+    scores: Column
+    characters: Counts
+    tokens: Counts
     truncated: tuple[int, ...]
     empty: tuple[int, ...]
     failed: tuple[int, ...]
@@ -180,34 +237,34 @@ class ConfigScores:
     params: dict[str, Param] = field(default_factory=dict)
     question_digest: str = ""
     same_questions_as: str | None = None
-    exact: tuple[Share | None, ...] = ()
-    f1: tuple[Share | None, ...] = ()
+    exact: Column = field(default_factory=Column)
+    f1: Column = field(default_factory=Column)
     headline: ScoreName = "official"
     samples: tuple[Share, ...] = ()
     floor: Floor | None = None
-    questions: str = ""
+    questions: Annotated[str, AfterValidator(sys.intern)] = ""  # those of lengths are one text
     cost: Cost | None = None
 
     @property
-    def headline_scores(self) -> tuple[float | None, ...]:
+    def headline_scores(self) -> Column:
         """The scores that reports lead with."""
         return self.scores_of(self.headline)
 
-    def scores_of(self, name: ScoreName) -> tuple[float | None, ...]:
+    def scores_of(self, name: ScoreName) -> Column:
         """Return a score of each row; None for unscored rows, and where the file lacks it."""
-        scores: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
-        return scores or (None,) * self.rows
+        scores: Column = getattr(self, "scores" if name == "official" else name)
+        return scores if len(scores) else Column(np.full(self.rows, np.nan))
 
     @property
     def scored(self) -> int:
         """Number of rows with a score."""
         return self.rows - len(self.failed) - len(self.missing)
 
-    @cached_property
+    @property
     def question_ids(self) -> npt.NDArray[np.uint64]:
         """The question digest of each row, as a number."""
         if self.questions:
-            return np.frombuffer(bytes.fromhex(self.questions), dtype=">u8").astype(np.uint64)
+            return _numbers(self.questions)
         return _digests_by_index(self.question_digest or self.digest, self.rows)
 
     @property
@@ -215,16 +272,10 @@ class ConfigScores:
         """The question digest of each row; none in results of versions without them."""
         return [self.questions[at : at + 16] for at in range(0, len(self.questions), 16)]
 
-    def first(self, rows: int) -> "ConfigScores":
-        """Return the first rows, with what statistics need of them."""
-        if rows >= self.rows:
-            return self
-        scores = {name: getattr(self, name)[:rows] for name in ("scores", "exact", "f1")}
-        failed, missing = ([i for i in of if i < rows] for of in (self.failed, self.missing))
-        return replace(
-            self, rows=rows, failed=tuple(failed), missing=tuple(missing), samples=(),
-            questions=self.questions[: 16 * rows], **scores,
-        )  # fmt: skip
+
+@lru_cache(maxsize=128)  # lengths of a task have the same
+def _numbers(digests: str) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(bytes.fromhex(digests), dtype=">u8").astype(np.uint64)
 
 
 @lru_cache(maxsize=128)  # of the configs of a suite: runs without digests have the same
@@ -299,6 +350,11 @@ class Scores:
         return self.attributes.get("train_length", self.window[1])
 
     @cached_property
+    def cells(self) -> dict[tuple[str, int], ConfigScores]:
+        """The configs by task and length."""
+        return {parse_config(name): config for name, config in self.configs.items()}
+
+    @cached_property
     def table(self) -> RowTable:
         """The scores as columns."""
         configs = [*self.configs.values()]
@@ -306,7 +362,7 @@ class Scores:
         places = [slice(end - config.rows, end) for end, config in zip(ends, configs, strict=True)]
 
         def scores(name: ScoreName) -> Floats:
-            columns = [np.array(config.scores_of(name), dtype=np.float64) for config in configs]
+            columns = [config.scores_of(name).array for config in configs]
             return np.concatenate([*columns, np.empty(0)])
 
         def marks(name: str) -> Bools:
@@ -320,7 +376,7 @@ class Scores:
         columns = [by_name[name][place] for name, place in zip(names, places, strict=True)]
         is_official = {*names} == {"official"}  # as of all tasks but a few: no array of its own
         return RowTable(
-            cells=dict(zip(map(parse_config, self.configs), places, strict=True)),
+            cells=dict(zip(self.cells, places, strict=True)),
             index=np.concatenate([np.arange(config.rows) for config in configs]),
             questions=np.concatenate([config.question_ids for config in configs]),
             answered=~(marks("failed") | marks("missing")),

@@ -339,7 +339,7 @@ def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, s
 
 def questions_of(run: Scores) -> dict[Cell, Any]:
     """Return the questions that a run was to answer, by cell."""
-    return {cell: run.table.questions[at] for cell, at in run.table.cells.items()}
+    return {cell: config.question_ids for cell, config in run.cells.items()}
 
 
 def scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
@@ -351,33 +351,35 @@ def scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
         model = quote(run.run.model)
         msg = f"--score {name}: {model} was scored by a version without it; score it again"
         raise UsageError(msg)
-    column = getattr(run.table, name or "headline")
-    return {cell: column[at] for cell, at in run.table.cells.items()}
+    return {
+        cell: config.scores_of(name or config.headline).array for cell, config in run.cells.items()
+    }
 
 
 def has_score(run: Scores, name: ScoreName) -> bool:
     """Whether each answer of a run has such a score."""
     if name not in get_args(ScoreName):
         return False
-    return not bool((np.isnan(getattr(run.table, name)) & run.table.answered).any())
+    return all(
+        bool((np.isnan(config.scores.array) | ~np.isnan(config.scores_of(name).array)).all())
+        for config in run.configs.values()
+    )
 
 
 def _identity(run: Scores) -> object:
     """Return what tells a run from others: results of the same answers to all rows are one run."""
-    if not run.table.answered.all():
+    if run.scored < run.rows:
         return object()
-    table = run.table
-    columns = (table.official, table.exact, table.questions)
-    return run.fingerprint, *(sha256(column.tobytes()).digest() for column in columns)
+    digest = sha256()
+    for config in run.configs.values():
+        for column in (config.scores.array, config.exact.array, config.question_ids):
+            digest.update(column.tobytes())
+    return run.fingerprint, digest.digest()
 
 
 def categories_of(runs: Sequence[Scores]) -> dict[str, str]:
     """Return the category of each task."""
-    return {
-        task: run.configs[f"{task}_{length}"].category
-        for run in runs
-        for task, length in run.table.cells
-    }
+    return {task: config.category for run in runs for (task, _), config in run.cells.items()}
 
 
 def columns_for(frame: Frame, runs: Sequence[Scores]) -> dict[Name, Column]:
@@ -400,9 +402,7 @@ def columns_for(frame: Frame, runs: Sequence[Scores]) -> dict[Name, Column]:
 def with_none(runs: Sequence[Scores], tasks: Collection[str], kind: str) -> tuple[str, ...]:
     """Return the tasks where the needle may be absent (`possible`), or is (`true`)."""
     kinds = {
-        task: run.configs[f"{task}_{length}"].params.get("none")
-        for run in runs
-        for task, length in run.table.cells
+        task: config.params.get("none") for run in runs for (task, _), config in run.cells.items()
     }
     return tuple(task for task in tasks if kinds[task] == kind)
 

@@ -442,12 +442,17 @@ def _inverse(family: _Lines, shares: Floats, count: int) -> Floats:
         lines = [having.get(run) for having in family.values()]
         key = tuple(line.key if line else b"" for line in lines)
         if key not in norms:
-            asked = [line.questions if line else np.zeros(0, dtype=np.uint64) for line in lines]
-            questions = np.unique(np.concatenate(asked))
+            no_questions = np.zeros(0, dtype=np.uint64)
+            asked = {  # lengths of a task often ask the same
+                name: line.questions if line else no_questions
+                for name, line in zip(key, lines, strict=True)
+            }
+            by_set = shares @ np.array([[name == of_cell for name in asked] for of_cell in key])
+            questions = np.unique(np.concatenate([*asked.values()]))
             membership = np.array(
-                [np.isin(questions, digests) / max(len(digests), 1) for digests in asked]
+                [np.isin(questions, digests) / max(len(digests), 1) for digests in asked.values()]
             )
-            norms[key] = ((shares @ membership) ** 2).sum(axis=1)
+            norms[key] = ((by_set @ membership) ** 2).sum(axis=1)
         sums[:, run] = norms[key]
     return sums
 
