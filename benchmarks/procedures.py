@@ -1,31 +1,44 @@
-r"""lm-evaluation-harness and kvpress themselves beside this project: prompts and metric.
+r"""The tools of published procedures themselves beside this project: prompts and metric.
 
     python benchmarks/procedures.py prompts --sources DIR --tokenizer DIR --own DIR
     python benchmarks/procedures.py lm-eval --tokenizer DIR --data DIR --work DIR
     python benchmarks/procedures.py kvpress --tokenizer DIR --data DIR --work DIR --checkout DIR
+    python benchmarks/procedures.py upstream --sources DIR --tokenizer DIR --own DIR --work DIR \
+        --checkout DIR
+    python benchmarks/procedures.py chat --own DIR --work DIR --checkout DIR
 
 `prompts`: the harness's generators, beside `--own`, built by `--procedure lm-eval`. Redirected: its
 essays, SQuAD and HotpotQA are the files in `--sources`; both random states are 42 before each task.
 `lm-eval`: the export, run by its model `local-completions` against a server that names half of the
 words of a prompt, chosen by their hash. `kvpress`: the export, run by `evaluate.py` of a checkout,
-with a small model of random weights. Python needs `-e '.[build]' lm-eval wonderwords nltk scipy`
-or `kvpress==0.5.5 'transformers<5.3'`. Each prints one JSON object.
+with a small model of random weights. `upstream`: the scripts of NVIDIA/RULER, prepare, call and
+evaluate, beside `--own`, built by `--procedure upstream-2026`; nemo's reader of lines is a stand-in
+(`editions.py`). `chat`: `call_api.py` and `evaluate.py` of the wheel nvidia-long-context-eval,
+unpacked, on the export of `--own`, built by `--procedure nemo-evaluator`, beside a run of it. These
+two also ask the server of words. Python needs `-e '.[build]' lm-eval wonderwords nltk scipy`,
+`kvpress==0.5.5 'transformers<5.3'`, or, for the last two, `transformers wonderwords nltk scipy
+html2text tenacity pandas openai tiktoken`. Each prints one JSON object.
 """
 
 import argparse
+import csv
 import hashlib
 import json
+import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import threading
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from editions import STAND_INS
 
 import ruler_builders
 import ruler_data
@@ -91,43 +104,78 @@ def half(prompt: str) -> str:
     return " ".join(w for w in words if hashlib.sha256(w.encode()).digest()[0] % 2 == 0)
 
 
-def harness(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the prompts whose first token was cut off, those equal to a row, and scores."""
-    from transformers import AutoTokenizer
+Body = dict[str, Any]
 
-    tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
-    export, seen = options.work / "export", list[list[int]]()
-    ruler_builders.export(options.data, tool="lm-eval", out=export)
+
+@contextmanager
+def words(tokenizer: Any = None) -> Iterator[tuple[int, list[Body]]]:  # noqa: ANN401 - of transformers
+    """Serve `half` of each prompt; yield the port and the bodies of requests so far."""
+    seen = list[Body]()
+
+    def choices(path: str, body: Body) -> Body:
+        if path.endswith("/chat/completions"):
+            text = half(body["messages"][-1]["content"])
+            # As many as it may write: numbers, then names, then the rest.
+            order = sorted(text.split(), key=lambda word: (not word.isdigit(), word.islower()))
+            text = " ".join(order[: body["max_tokens"] // 3])
+            message = {"role": "assistant", "content": text}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            return {"model": body["model"], "choices": [choice]}
+        if path.endswith("/generate"):
+            return {"text": [half(body["prompt"])]}
+        texts = tokenizer.batch_decode(body["prompt"], skip_special_tokens=True)
+        return {"choices": [{"index": n, "text": half(text)} for n, text in enumerate(texts)]}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.extend(body["prompt"])
-            texts = tokenizer.batch_decode(body["prompt"], skip_special_tokens=True)
-            choices = [{"index": i, "text": half(text)} for i, text in enumerate(texts)]
-            content = json.dumps({"choices": choices}).encode()
+            seen.append(body)
+            self._send(choices(self.path, body))
+
+        do_PUT = do_POST  # upstream's clients
+
+        def do_GET(self) -> None:
+            self._send({"data": [{"id": "words"}]})
+
+        def _send(self, reply: Body) -> None:
+            content = json.dumps(reply).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    result = dict[str, Any]()
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port, seen
+        server.shutdown()
+
+
+def harness(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the prompts whose first token was cut off, those equal to a row, and scores."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+    export, result = options.work / "export", Body()
+    ruler_builders.export(options.data, tool="lm-eval", out=export)
     configs = ruler_data.load(options.data).manifest.configs
     length = max(int(config.rpartition("_")[2]) for config in configs)
     for limit in (length, length + 1):
-        seen.clear()
-        address = f"http://127.0.0.1:{server.server_port}/v1/completions"
-        model = f"base_url={address},model=words,tokenizer={options.tokenizer},max_length={limit}"
-        command = [sys.executable, "-m", "lm_eval", "run", "--model", "local-completions"]
-        command += ["--model_args", f"{model},add_bos_token=True", "--include_path", str(export)]
-        command += ["--tasks", f"ruler_{length}", "--limit", str(ROWS // 2), "--log_samples"]
-        subprocess.run(
-            [*command, "--output_path", str(options.work / str(limit))],
-            check=True,
-            stdout=sys.stderr,
-        )
+        with words(tokenizer) as (port, bodies):
+            address = f"http://127.0.0.1:{port}/v1/completions"
+            model = f"base_url={address},model=words,tokenizer={options.tokenizer}"
+            model += f",max_length={limit},add_bos_token=True"
+            command = [sys.executable, "-m", "lm_eval", "run", "--model", "local-completions"]
+            command += ["--model_args", model, "--include_path", str(export), "--log_samples"]
+            command += ["--tasks", f"ruler_{length}", "--limit", str(ROWS // 2)]
+            subprocess.run(
+                [*command, "--output_path", str(options.work / str(limit))],
+                check=True,
+                stdout=sys.stderr,
+            )
+        seen = [ids for body in bodies for ids in body["prompt"]]
         lost = sum(ids[0] != tokenizer.bos_token_id for ids in seen)
         result[f"max_length {limit}"] = {"prompts": len(seen), "without BOS": lost}
     sent, out = {tuple(ids) for ids in seen}, options.work / str(length + 1)
@@ -139,8 +187,125 @@ def harness(options: argparse.Namespace) -> dict[str, Any]:
     return result | {"theirs": theirs, "ours": _means(out, options, "base")}
 
 
+def upstream(options: argparse.Namespace) -> Body:
+    """Return by task how many of upstream's prompts are this project's, and the scores of both."""
+    place = options.work / "upstream"
+    place.mkdir(parents=True)
+    archive = ["git", "-C", str(options.checkout), "archive", UPSTREAM, "scripts"]
+    packed = subprocess.run(archive, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(place)], check=True, input=packed)
+    scripts, texts = place / "scripts", place / "scripts" / "data" / "synthetic" / "json"
+    for name in ("PaulGrahamEssays.json", "squad.json", "hotpotqa.json"):
+        shutil.copy(options.sources / name, texts / name)
+    for name, text in STAND_INS.items():
+        if name.startswith("nemo/"):
+            (place / name).parent.mkdir(parents=True)
+            (place / name).write_text(text)
+    length = "4096"
+    data, answers, result = place / length / "data", place / length / "pred", Body()
+    tasks = [config.rpartition("_")[0] for config in ruler_data.load(options.own)]
+    with words() as (port, bodies):
+        for task in tasks:
+            _script(
+                place, scripts / "data" / "prepare.py", save_dir=data, benchmark="synthetic",
+                task=task, tokenizer_type="hf", tokenizer_path=options.tokenizer,
+                max_seq_length=length, num_samples=ROWS,
+            )  # fmt: skip
+            _script(
+                place, scripts / "pred" / "call_api.py", data_dir=data, save_dir=answers,
+                benchmark="synthetic", task=task, server_type="vllm", server_port=port,
+                temperature=0.0, threads=1, batch_size=1,
+            )  # fmt: skip
+    asked = [body["prompt"] for body in bodies]
+    for task in tasks:
+        lines = [json.loads(line) for line in (data / task / "validation.jsonl").open()]
+        pairs = list(zip(lines, ruler_data.load(options.own, f"{task}_{length}"), strict=True))
+        result[task] = {
+            "rows": len(pairs),
+            "same": sum(r["input"] + r["answer_prefix"] == row.prompt for r, row in pairs),
+            "same answers": sum(r["outputs"] == list(row.outputs) for r, row in pairs),
+            "sent as the row's prompt": sum(row.prompt in asked for _, row in pairs),
+        }
+    _script(place, scripts / "eval" / "evaluate.py", data_dir=answers, benchmark="synthetic")
+    options.data = options.own
+    return {"prompts": result, **_both(answers, options, "base")}
+
+
+def chat(options: argparse.Namespace) -> Body:
+    """Return how NVIDIA's harness asks in chat and how a run does, and the scores of both."""
+    export, tool = options.work / "export", options.checkout / "long_context_eval"
+    ruler_builders.export(options.own, tool="upstream", out=export)
+    (length,) = {config.rpartition("_")[2] for config in ruler_data.load(options.own)}
+    answers, requests = options.work / length / "pred", list[list[Body]]()
+    with words() as (port, bodies):
+        for config in ruler_data.load(options.own):
+            _script(
+                options.checkout, tool / "pred" / "call_api.py",
+                data_dir=export / length / "data", save_dir=answers, benchmark="synthetic",
+                task=config.rpartition("_")[0], server_type="generic_oai_server",
+                generic_oai_server_url=f"http://127.0.0.1:{port}/v1/chat/completions",
+                generic_oai_server_mode="chat", model_name_or_path="words", temperature=0.0,
+                top_p=0.0001, threads=1,
+            )  # fmt: skip
+        requests.append([*bodies])
+        bodies.clear()
+        ruler_eval.run(
+            options.own, out=options.work / "run", model="words", engine="openai", protocol="chat",
+            procedure="nemo-evaluator", base_url=f"http://127.0.0.1:{port}/v1",
+            options=["api=chat"],
+        )  # fmt: skip
+        rows = [row for rows in ruler_data.load(options.own).values() for row in rows]
+        texts = {row.prompt for row in rows}
+        requests.append([b for b in bodies if b["messages"][-1]["content"] in texts])
+    _script(
+        options.checkout, tool / "eval" / "evaluate.py", data_dir=answers, benchmark="synthetic"
+    )
+    fields = [
+        {name: sorted({str(body.get(name)) for body in side}) for name in FIELDS}
+        for side in requests
+    ]
+    messages = [{json.dumps(body["messages"]) for body in side} for side in requests]
+    options.data = options.own
+    return {
+        "rows": len(rows),
+        "messages": list(map(len, messages)),
+        "same messages": len(messages[0] & messages[1]),
+        "fields of theirs": fields[0],
+        "fields of ours": fields[1],
+        **_both(answers, options, "chat"),
+        "our run": _records(ruler_eval.score(options.work / "run")),
+    }
+
+
+#: The commit of NVIDIA/RULER, and the fields of a request that decide on an answer.
+UPSTREAM = "c3f5e3b"
+FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "seed", "stop")
+
+
+def _script(path: Path, script: Path, **arguments: object) -> None:
+    """Run a script of another project with a folder on its path."""
+    command = [sys.executable, script.name]
+    command += [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
+    paths = os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")])
+    names = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {**os.environ, **names, "PYTHONPATH": paths}
+    subprocess.run(command, cwd=script.parent, env=environment, check=True, stdout=sys.stderr)
+
+
+def _both(answers: Path, options: argparse.Namespace, protocol: str) -> Body:
+    """Return upstream's scores of answers by task, from its summary, and this project's."""
+    with next(answers.glob("summary*.csv")).open(newline="") as file:
+        _, (_, *tasks), (_, *scores), _ = csv.reader(file)
+    theirs = dict(zip(tasks, map(float, scores), strict=True))
+    return {"theirs": theirs, "ours": _means(answers, options, protocol)}
+
+
 def _means(answers: Path, options: argparse.Namespace, protocol: str) -> dict[str, float]:
     scores = ruler_eval.score(answers, options.data, protocol=protocol, model="x", partial=True)
+    return _records(scores)
+
+
+def _records(scores: Any) -> dict[str, float]:  # noqa: ANN401
     records = scores.to_records()
     return {f"{record['task']}_{record['length']}": 100 * record["score"] for record in records}
 
@@ -183,7 +348,9 @@ def kvpress(options: argparse.Namespace) -> dict[str, Any]:
     return {"random weights": answered, "theirs": theirs, "ours": ours}
 
 
-COMPARISONS = {"prompts": prompts, "lm-eval": harness, "kvpress": kvpress}
+COMPARISONS = {
+    "prompts": prompts, "lm-eval": harness, "kvpress": kvpress, "upstream": upstream, "chat": chat,
+}  # fmt: skip
 
 
 def main() -> None:

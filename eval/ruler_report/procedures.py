@@ -173,7 +173,9 @@ def expected_scores(run: ScoredRun, procedure: Procedure | None) -> Table:
             chance = 100 * Z * sqrt(share * (1 - share) * (1 / count + 1 / mean.scored))
             cells = (format_length(length), format_number(score, 1), format_number(mean.value, 1))
             rows.append((model, *cells, f"± {chance:.1f}", source))
-    where = f"by procedure {procedure.name}" if procedure else "of this model, on upstream's rows"
+    where = "of this model, on upstream's rows or by its authors"
+    if procedure:
+        where = f"by procedure {procedure.name}"
     caption = (
         f"What to expect of {run.label}: published means {where}, in percent, and how far chance "
         "may part two measurements of one model on other questions (95 %); what the ledger names "
@@ -191,11 +193,12 @@ def _published(procedure: Procedure | None) -> Iterator[tuple[str, str, Mapping[
             for line in published(name):
                 if line.table in ("3", "leaderboard") and line.group == "aligned":
                     yield name, line.model, line.scores
-        return
+        if procedure is not None:
+            return
     models: dict[tuple[str, str], dict[int, float]] = {}
     with (FOLDER / "procedures.csv").open(encoding="utf-8", newline="") as file:
         for cells in csv.DictReader(file):
-            if cells["procedure"] == procedure.name:
+            if cells["procedure"] == (procedure.name if procedure else "unnamed"):
                 scores = models.setdefault((cells["source"], cells["model"]), {})
                 scores[int(cells["length"])] = float(cells["score"])
     for (source, model), scores in models.items():
