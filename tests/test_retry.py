@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
-import httpx2
 import pytest
 
 from ruler_data.hub.client import Patience, with_retries
+from ruler_data.hub.library import http
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.test_build_sources import no_network
@@ -23,7 +23,7 @@ def test_a_closed_connection_is_opened_again(hub: Hub, monkeypatch: pytest.Monke
     for name, value in hub.env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
-    clients = [httpx2.Client(), httpx2.Client()]
+    clients = [http.Client(), http.Client()]
     clients[1].close()
 
     def work() -> int:

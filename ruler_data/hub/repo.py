@@ -15,10 +15,11 @@ from huggingface_hub import (
     CommitOperationAdd,
     CommitOperationDelete,
     DatasetInfo,
-    RepoCard,
     RepoFile,
+    get_session,
 )
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined] # documented
 
 from ruler_data.errors import RulerError
 from ruler_data.hub.client import client, explain, refuses, with_retries
@@ -125,8 +126,18 @@ def check_card(repo: str, text: str) -> None:
     Raises:
         RulerError: the Hub refuses it; with the Hub's message.
     """
-    card = RepoCard(text, ignore_metadata_errors=True)
-    with_retries(f"{repo}: README.md", lambda: card.validate(repo_type="dataset"))
+    where = f"{repo}: README.md"
+
+    def ask() -> None:
+        # Of the library, version 1 asks huggingface.co, whatever HF_ENDPOINT is.
+        card = {"repoType": "dataset", "content": text}
+        response = get_session().post(f"{client().endpoint}/api/validate-yaml", json=card)
+        if response.status_code == 400:
+            raise RulerError(where, f"the Hub refuses the files: {response.text}")
+        hf_raise_for_status(response)
+        response.json()  # another answer is not of the Hub
+
+    with_retries(where, ask)
 
 
 def ensure_repo(repo: str, *, private: bool = False) -> None:
