@@ -11,6 +11,7 @@ values and their encoding. pyarrow unpacks a page to exactly these bytes, or fai
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -83,6 +84,12 @@ class ParquetRows:
         groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
         return list(accumulate((group.num_rows for group in groups), initial=0))
 
+    @cached_property
+    def _paths(self) -> dict[int, str]:
+        """The leaves of the schema by number."""
+        schema = self._file.schema
+        return {number: schema.column(number).path for number in range(len(schema))}
+
     def group(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Return a row group, if it is small enough to be decoded at once.
 
@@ -130,13 +137,16 @@ class ParquetRows:
         """Yield the pages of each column in a row group, and whether its values are lists."""
         # Asked for a column whose footer contradicts itself, pyarrow aborts the process. Asked to
         # read no rows, it raises.
-        list(self._file.reader.iter_batches(0, [number], column_indices=None, use_threads=False))
+        leaves = {
+            n: path for n, path in self._paths.items() if columns is None or _is_of(path, columns)
+        }
+        list(
+            self._file.reader.iter_batches(0, [number], column_indices=[*leaves], use_threads=False)
+        )
         group = self._file.metadata.row_group(number)
         rows = group.num_rows
-        for chunk in map(group.column, range(group.num_columns)):
-            path = chunk.path_in_schema
-            if columns is not None and not _is_of(path, columns):
-                continue
+        for leaf, path in leaves.items():
+            chunk = group.column(leaf)
             pages = _read_pages(self._raw.fileno(), chunk, f"row group {number}: {path}")
             is_list = "." in path  # or a part of another value
             if not rows <= pages.values <= max(rows, LIST_VALUES if is_list else 0):
