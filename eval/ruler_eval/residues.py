@@ -213,7 +213,7 @@ def suspects(sheet: Sheet) -> list[Fault]:
     Residues of 128 come first and are counted apart: what one row shows is never unlikely.
     """
     events, residues, larger = sheet.events, dict[bytes, Fault](), dict[tuple[str, bytes], Fault]()
-    for fault in sorted(scan(sheet), key=_rank):
+    for fault in sorted(scan(sheet), key=lambda fault: (fault.kind == "changed", _rank(fault))):
         rows = events[fault.kind, fault.only] & fault.place.holds(sheet.tokens)
         size = bytes([fault.place.size == 1]) + fault.place.modulus.to_bytes(2)
         if _is_residue(fault):
