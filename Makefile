@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 # A variable with a typing error, e.g. LENGTH=8k, would silently be ignored.
-KNOWN := BIN BUILD_FLAGS CONSTRAINTS DATA ENGINE ENGINES EVAL_FLAGS LENGTHS LOWEST LOWEST_TESTS MODEL NAME ORG OUT PIP PROTOCOL PUBLISH_FLAGS PYTHON REPO REVISION ROWS RUN RUNS SHELL SOURCES SUITE TASKS TOKENIZER TOKENIZERS VENV VERSION WORKERS
+KNOWN := BIN BUILD_FLAGS CONSTRAINTS DATA ENGINE ENGINES EVAL_FLAGS LENGTHS LOWEST LOWEST_TESTS MODEL NAME ORG OUT PIP PROTOCOL PUBLISH_FLAGS PYTHON REPO REVISION ROWS RUN RUNS SHELL SOURCES STUDY SUITE TASKS TOKENIZER TOKENIZERS VENV VERSION WORKERS
 SPACE := $(SHELL:%=) $(SHELL:%=)
 UNKNOWN := $(filter-out $(KNOWN),$(foreach given,$(subst \$(SPACE),-,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(given)))))
 ifneq ($(UNKNOWN),)
@@ -180,8 +180,8 @@ $(ENGINES)/.example: $(ENGINES)/.made
 	$(ENGINES_PIP) accelerate gguf $(COUNTED)
 	@touch $@
 
-example: $(ENGINES)/.example ## Two small real models, from download to report: ROWS, SOURCES, OUT
-	$(ENGINES)/bin/python benchmarks/example.py $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --out '$(if $(filter file,$(origin OUT)),results,$(OUT))'
+example: $(ENGINES)/.example ## Two real models, from download to report: STUDY (small, coder), ROWS, SOURCES, OUT
+	$(ENGINES)/bin/python benchmarks/example.py $(if $(STUDY),--study '$(STUDY)') $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --out '$(if $(filter file,$(origin OUT)),results,$(OUT))'
 
 # The oldest versions that pyproject.toml allows, as constraints.
 LOWEST = .venv-lowest

