@@ -105,6 +105,14 @@ def test_one_row_has_no_interval_and_few_have_no_rank() -> None:
         assert bool(means.ranks([0, 1])) == ranked
 
 
+@pytest.mark.parametrize("rows", [4, 8])
+def test_draws_vary_as_the_mean_of_so_many_questions(rows: int) -> None:
+    asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}
+    scores = [{("vt", 4096): np.arange(rows) % 2.0}]
+    means = resample(frame_of([asked]), scores, columns_of(frame_of([asked]), CATEGORY_OF))
+    assert means.low[0, 0].std() == pytest.approx(0.5 / np.sqrt(rows - 1), rel=0.05)
+
+
 @pytest.mark.parametrize("runs", [12, 200])
 def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
     rows = 40 * runs

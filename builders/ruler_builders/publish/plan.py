@@ -84,8 +84,8 @@ class Version(NamedTuple):
 
         Numbers may be skipped, so that repos of several tokenizers can share a version.
 
-        >>> Version(1, 3, 0).says(Version(1, 0, 4))
-        <Change.MINOR: 2>
+        >>> Version(1, 3, 0).says(Version(1, 0, 4)), Version(1, 3, 1).says(Version(1, 0, 4))
+        (<Change.MINOR: 2>, None)
         """
         if self <= before:
             return Change.NONE if self == before else None
