@@ -113,6 +113,17 @@ def test_draws_vary_as_the_mean_of_so_many_questions(rows: int) -> None:
     assert means.low[0, 0].std() == pytest.approx(0.5 / np.sqrt(rows - 1), rel=0.05)
 
 
+def test_a_difference_from_a_run_that_lacks_rows_is_as_wide_as_they_might_have_varied() -> None:
+    asked = {("vt", 4096): np.arange(40, dtype=np.uint64)}
+    whole = np.arange(40) % 2.0
+    scores = [{("vt", 4096): half} for half in (np.where(np.arange(40) < 20, whole, np.nan), whole)]
+    frame = frame_of([asked, asked])
+    means = resample(frame, scores, columns_of(frame, CATEGORY_OF))
+    gaps = [means.gap((None, None), *pair) for pair in ((0, 1), (1, 0))]
+    assert gaps[0].low is not None and gaps[0].low < -30  # -25, were all of them right
+    assert gaps[1].high is not None and gaps[1].high > 30
+
+
 @pytest.mark.parametrize("runs", [12, 200])
 def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
     rows = 40 * runs
