@@ -108,14 +108,14 @@ def test_one_row_has_no_interval_and_few_have_no_rank() -> None:
 @pytest.mark.parametrize("rows", [4, 8])
 def test_draws_vary_as_the_mean_of_so_many_questions(rows: int) -> None:
     asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}
-    scores = [{("vt", 4096): np.arange(rows) % 2.0}]
+    scores: list[dict[tuple[str, int], Floats]] = [{("vt", 4096): np.tile([0.0, 1.0], rows // 2)}]
     means = resample(frame_of([asked]), scores, columns_of(frame_of([asked]), CATEGORY_OF))
     assert means.low[0, 0].std() == pytest.approx(0.5 / np.sqrt(rows - 1), rel=0.05)
 
 
 def test_a_difference_from_a_run_that_lacks_rows_is_as_wide_as_they_might_have_varied() -> None:
     asked = {("vt", 4096): np.arange(40, dtype=np.uint64)}
-    whole = np.arange(40) % 2.0
+    whole: Floats = np.tile([0.0, 1.0], 20)
     scores = [{("vt", 4096): half} for half in (np.where(np.arange(40) < 20, whole, np.nan), whole)]
     frame = frame_of([asked, asked])
     means = resample(frame, scores, columns_of(frame, CATEGORY_OF))
