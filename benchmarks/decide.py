@@ -10,7 +10,7 @@ mean of all 6,500 rows, which is what they are about.
 
 import argparse
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from measuring import about, table
@@ -30,6 +30,15 @@ SHAPES = {
 }
 #: Points by which a run's chances differ from the baseline's, and the margin.
 BASELINES, DIFFERENCES, MARGIN = (99, 95, 90), (0, -1, -3, -10), 1.0
+
+#: Tasks of each category, and points that a run loses in each of them against its baseline.
+SIZES = {"retrieval": 8, "tracing": 1, "aggregation": 2, "qa": 2}
+LOSSES = {
+    "nothing": (0, 0, 0, 0),
+    "the margin everywhere": (1, 1, 1, 1),
+    "the margin in qa": (0, 0, 0, 1),
+    "3 points in qa": (0, 0, 0, 3),
+}
 
 
 def chances_of(mean: float, shape: Sequence[float]) -> Floats:
@@ -54,10 +63,8 @@ def scores_of(chances: Floats, rng: np.random.Generator) -> Floats:
 
 def stop(scores: Floats, threshold: float, alpha: float) -> tuple[int, str]:
     """Return the rounds after which a side of a threshold is decided, and which."""
-    limit = -np.log(alpha)
-    above = log_capital(scores, threshold, ROWS) >= limit
-    below = log_capital(1 - scores, 1 - threshold, ROWS) >= limit
-    first = [int(side.argmax()) + 1 if side[:-1].any() else ROWS for side in (above, below)]
+    sides = (scores, threshold), (1 - scores, 1 - threshold)
+    first = [first_round(*side, alpha) for side in sides]
     if min(first) == ROWS:
         return ROWS, "cannot tell"
     return min(first), "above" if first[0] < first[1] else "below"
@@ -107,6 +114,36 @@ def differences(runs: int) -> Iterator[tuple[object, ...]]:
         yield (mean, f"{change:+}", f"{np.mean(rounds):.0f}", *counts)
 
 
+def gates(runs: int) -> Iterator[tuple[object, ...]]:
+    """Yield rows of the table on the question of a gate: each length and each category."""
+    chances, alpha = chances_of(BASELINES[-1], SHAPES["as published"]), ALPHA / (LENGTHS + 4)
+    limit, ends = (1 - MARGIN / 100) / 2, np.cumsum([0, *SIZES.values()])
+    for name, points in LOSSES.items():
+        rng, rounds, said = np.random.default_rng([runs, len(name)]), [], []
+        lost = 2 * np.repeat(points, [*SIZES.values()]) / 100  # of half of the answers
+        for _ in range(runs):
+            base, other = (np.array([scores_of(np.clip(shares, 0, 1), rng) for _ in range(LENGTHS)])
+                           for shares in (chances, chances - lost))  # fmt: skip
+            gap = (np.where(rng.random(base.shape) < 0.5, other, base) - base + 1) / 2
+            over = gap.mean(axis=0)
+            means = [*gap, *(over[:, start:end] for start, end in pairwise(ends.tolist()))]
+            above = max(first_round(mean, limit, ALPHA) for mean in means)
+            below = min(first_round(1 - mean, 1 - limit, alpha) for mean in means)
+            rounds.append(min(above, below))
+            side = "cannot tell" if above == below == ROWS else (
+                "not worse" if above < below else "worse")  # fmt: skip
+            is_worse = min(mean.mean() for mean in means) < limit
+            said.append("wrong" if side == ("not worse" if is_worse else "worse") else side)
+        counts = [said.count(each) for each in ("not worse", "worse", "cannot tell", "wrong")]
+        yield (name, f"{np.mean(rounds):.0f}", *counts)
+
+
+def first_round(scores: Floats, threshold: float, alpha: float) -> int:
+    """Return the rounds after which a mean is known to be above a threshold; all if it is not."""
+    decided = (log_capital(scores, threshold, ROWS) >= -np.log(alpha))[:-1]
+    return int(decided.argmax()) + 1 if decided.any() else ROWS
+
+
 def widths(runs: int) -> Iterator[tuple[object, ...]]:
     """Yield rows of the table on a mean within some points."""
     for shape, lost in SHAPES.items():
@@ -153,6 +190,14 @@ Half of the baseline's answers are drawn again. `above`: not worse.
 """)
     print(*table(("baseline", "points", "rows", "above", "below", "cannot tell", "wrong"),
                  list(differences(runs))), sep="\n")  # fmt: skip
+    print(f"""
+## Is no length and no category worse, by {MARGIN:.0f} point?
+
+As `not-worse` asks of {LENGTHS} lengths and {len(SIZES)} categories; the baseline has \
+{BASELINES[-1]}.
+""")
+    print(*table(("lost", "rows", "not worse", "worse", "cannot tell", "wrong"),
+                 list(gates(runs))), sep="\n")  # fmt: skip
     few = max(1, runs // 4)
     print(f"""
 ## The mean within ± 1 and ± 2 points
