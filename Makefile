@@ -213,7 +213,7 @@ bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' $(if $(SOURCES),--sources '$(SOURCES)') --rows $(or $(ROWS),20)
 
 regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
-	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_upstream.py
+	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_report_golden.py tests/test_upstream.py
 
 # The one placeholder of the repository; the release workflows refuse it. A name is replaced, too.
 owner: OWNER = $(shell sed -nE 's#^Repository = "https://github.com/([^/]+)/.*#\1#p' pyproject.toml)
