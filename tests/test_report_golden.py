@@ -13,7 +13,7 @@ import pytest
 import ruler_report
 from ruler_data import __version__
 from ruler_report.typesetting import markdown_text
-from tests.conftest import Builds
+from tests.conftest import ROOT, Builds
 from tests.runs import make_run, patchy
 
 GOLDEN = Path(__file__).parent / "golden" / "report"
@@ -51,3 +51,10 @@ def test_a_report_is_the_golden_one_to_the_letter(name: str, written: Path, buil
     if os.environ.get("REGOLD"):
         (GOLDEN / name).write_text(text, encoding="utf-8")
     assert text == (GOLDEN / name).read_text("utf-8")
+
+
+def test_rows_flip_against_a_baseline_that_is_not_among_the_runs(tmp_path: Path) -> None:
+    kept, base = ROOT / "results" / "kv" / "snapkv-25", ROOT / "results" / "kv" / "full"
+    ruler_report.report([kept], baseline=base, out=tmp_path / "out", pictures=False)
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "Rows that flipped: 9 right in smollm2-135m-instruct alone" in text

@@ -174,6 +174,9 @@ def report(
         raise UsageError(msg)
     derived = named_scores(runs, name, data, attr)
     base = None if baseline is None else named_scores([baseline], [], data)[0]
+    places = folders_of(runs, name)
+    if places and baseline is not None:
+        places += folders_of([baseline], [])
     folder = page.folder_to_write(out)
     medium: Medium = "paper" if form == "latex" else "page"
     pictures_for = medium if pictures else None
@@ -188,7 +191,7 @@ def report(
         force=force,
         claimed=claimed,
         procedure=procedure,
-        places=folders_of(runs, name),
+        places=places,
         data=data,
         command=command_of("ruler-eval report", runs, {
             "--baseline": baseline, "--against": against, "--rows": rows, "--tasks": tasks,

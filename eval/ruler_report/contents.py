@@ -141,9 +141,11 @@ def build(
 
     `option` is what scores are drawn against. `medium` is what pictures are for; without it there
     are none. `rows`, `tasks` and `lengths` narrow the frame; `claimed` runs are ranked only if the
-    user says so. `places` are the folders of the runs, in which the texts of flipped rows are read.
+    user says so. `places` are the folders of the runs and the baseline: of their flipped rows the
+    texts are read there.
     """
-    folders = {id(run): place for run, place in zip(results, places, strict=False)}
+    known = [*results, *([baseline] if baseline else [])]
+    folders = {id(run): place for run, place in zip(known, places, strict=False)}
     if baseline:  # the same run may be there with a name
         same = (result for result in results if replace(result, name="", attributes={}) == baseline)
         baseline = next(same, baseline)
