@@ -3,7 +3,6 @@
 import errno
 import os
 import pty
-import re
 import signal
 import subprocess
 import sys
@@ -145,8 +144,9 @@ def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) -> None:
     for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--counter", "rya")):
-        said = one_line(cli("build", option, value), 2)
-        assert re.match(f"ruler-data: {option}:? '?{value}'?[: ]", said)
+        assert one_line(cli("build", option, value), 2).startswith(
+            f"ruler-data: {option} '{value}'"
+        )
 
 
 @pytest.mark.parametrize(

@@ -354,7 +354,7 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
             {"generate": gold, "x": {1}},
             r"option x='\{1\}': has no form in JSON \(Object of type se",
         ),
-        ({"generate": gold, "x": np.bool_(True)}, r"option x='(np\.)?True_?': has no form in JSON"),
+        ({"generate": gold, "x": np.bool_(True)}, rf"option x='{np.bool_(True)!r}': has no form"),
         ({"generate": gold, "x": "\ud800"}, r"option x=.*: has no form in JSON .*surrogates"),
         ({"engine": "oracle"}, "model is missing"),
         ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
