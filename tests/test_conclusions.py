@@ -182,7 +182,7 @@ def difference(field: Lineup, place: int, name: str) -> float:
 
 def check_comparison(field: Lineup, place: int) -> None:
     """Check the verdict of a run against the first, and that a difference of sign is said."""
-    found, labels = field.comparison(0, place), (field.labels[0], field.labels[place])
+    found, labels = field.comparisons[place], (field.labels[0], field.labels[place])
     bound = [bounds(field.runs[run], field, run) for run in (0, place)]
     if f": {labels[1]} is better" in found.conclusion:
         assert bound[1][0] > bound[0][1]

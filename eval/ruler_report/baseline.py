@@ -154,7 +154,7 @@ def gate(
         needed = rows_that_tell(pair.means, margin, most)
     remedy = "; ".join(doubts) or _remedy(pair, lacking, needed, claimed=claimed)
     gaps = {name_of(name): pair.means.gap(name, 0, 1) for name in pair.means.columns}
-    comparison = pair.comparison(0, 1)
+    comparison = pair.comparisons[1]
     return Gate(
         margin, comparison, gaps, {name_of(name): text for name, text in verdicts.items()},
         lacking[1], needed, remedy, comparison.notes,

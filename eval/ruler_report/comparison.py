@@ -9,14 +9,8 @@ from ruler_data.names import counted
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import Cost, Scores
 from ruler_report.frame import Name
-from ruler_report.means import Gap
+from ruler_report.means import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, Gap
 from ruler_report.typesetting import Printable, Table, format_length, format_number, format_share
-
-#: Verdicts of a difference; `second` is the better run.
-FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
-
-#: A difference that is significant alone, but not after the correction for all that is shown.
-UNCORRECTED = "not after correction"
 
 MEANINGS = {
     FIRST: "{first} is better",
@@ -24,14 +18,6 @@ MEANINGS = {
     UNCORRECTED: "not shown after the correction for all pairs and columns",
     CANNOT_TELL: "cannot tell them apart",
 }
-
-
-def verdict_of(gap: Gap) -> str:
-    """Return which of two runs a difference shows to be better."""
-    if gap.value is not None and gap.shown:
-        return SECOND if gap.value > 0 else FIRST
-    is_outside = gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
-    return UNCORRECTED if is_outside else CANNOT_TELL
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,13 +81,6 @@ class Comparison(Printable):
         """That official and exact scores differ in their sign; empty if they do not."""
         return contradiction(self.overall, self.exact)
 
-    @property
-    def means(self) -> dict[str, Gap]:
-        """The differences over all lengths: `overall`, and by category."""
-        by_category = {name: self.differences[name, None] for name in self.categories
-                       if (name, None) in self.differences}  # fmt: skip
-        return {"overall": self.overall, **by_category}
-
     def to_record(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
         plain = {name: self._plain(name) for name in self.differences}
@@ -136,8 +115,7 @@ class Comparison(Printable):
 
     def _plain(self, name: Name) -> dict[str, Any]:
         gap, (first, second) = self.differences[name], self.rows[name]
-        verdict = verdict_of(gap)
-        return {**asdict(gap), "verdict": verdict, "rows_first": first, "rows_second": second}
+        return {**asdict(gap), "verdict": gap.verdict, "rows_first": first, "rows_second": second}
 
     @property
     def conclusion(self) -> str:
@@ -150,20 +128,8 @@ class Comparison(Printable):
         lengths = ", ".join(map(format_length, self.lengths))
         return f"over {counted(len(self.tasks), 'task')} at {lengths}" * bool(self.left_out)
 
-    @property
-    def all_tasks(self) -> str:
-        """The name of the mean over tasks."""
-        return "these tasks" if self.over else "all tasks"
-
-    @property
-    def limits(self) -> str:
-        """What limits a verdict: what it is over, and a claim."""
-        claim = "if what is claimed holds" * self.claimed
-        return ", ".join(filter(None, (self.over, claim)))
-
     def _conclude(self, gap: Gap) -> str:
-        first, second = self.labels
-        verdict = verdict_of(gap)
+        (first, second), verdict = self.labels, gap.verdict
         meaning = MEANINGS[verdict].format(first=first, second=second)
         if self.claimed and verdict in (FIRST, SECOND):
             meaning += ", if what is claimed holds"
@@ -180,11 +146,18 @@ class Comparison(Printable):
             cells = []
             for length in self.lengths:
                 gap = self.differences[task, length]
-                mark = " *" if verdict_of(gap) in (FIRST, SECOND) else ""
+                mark = " *" if gap.verdict in (FIRST, SECOND) else ""
                 cells.append((str(gap) if labels else gap.points) + mark)
             mean = self.differences[task, None]
-            verdict = verdict_of(mean)
-            rows.append((task or self.all_tasks, names.get(verdict, verdict), str(mean), *cells))
+            verdict = mean.verdict
+            rows.append(
+                (
+                    task or ("these tasks" if self.over else "all tasks"),
+                    names.get(verdict, verdict),
+                    str(mean),
+                    *cells,
+                )
+            )
         first, second = labels or ("first", "second run")
         segments = (
             *(f"{second} minus {first}", self.over, "paired" if self.paired else "unpaired"),
@@ -200,9 +173,7 @@ def contradiction(official: Gap, exact: Gap | None) -> str:
     """Return that official and exact scores point in opposite directions; empty if they do not."""
     if exact is None or None in (official.value, exact.value):
         return ""
-    clear = any(gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
-                for gap in (official, exact))  # fmt: skip
-    if not clear or (official.value or 0) * (exact.value or 0) >= 0:
+    if not (official.is_clear or exact.is_clear) or (official.value or 0) * (exact.value or 0) >= 0:
         return ""
     return (
         f"official and exact scores differ in sign: official {official}, exact {exact}; answers "

@@ -12,11 +12,11 @@ from ruler_data.progress import track
 from ruler_eval.scores import Example, Scores
 from ruler_report import pictures, procedures, tables
 from ruler_report.baseline import retention_table
-from ruler_report.comparison import FIRST, SECOND, Comparison, cost_table, verdict_of
+from ruler_report.comparison import Comparison, cost_table
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
-from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS
+from ruler_report.effective_length import AVERAGES, OVERALL, RULER, THRESHOLDS
 from ruler_report.lineup import SPELLED, Lineup, Ranks, lineup
-from ruler_report.means import Estimate, Point
+from ruler_report.means import FIRST, SECOND, Estimate, Point
 from ruler_report.pictures import against, retrieval_by_depth
 from ruler_report.runs import Flips, attributed, flips, join
 from ruler_report.summary import ScoredRun, notes_of, summarize
@@ -157,18 +157,9 @@ def build(
     ]
     base, ordered = runs[0], [runs[place] for place in field.order]
     ranks: list[Ranks] = [field.ranks.get(place) for place in field.order]
-    comparisons: dict[str, Comparison] = {}
-    if field.frame.tasks:
-        comparisons = {runs[place].label: field.comparison(0, place)
-                       for place in range(1, len(runs))}  # fmt: skip
+    comparisons = {comparison.labels[1]: comparison for comparison in field.comparisons.values()}
     drawn_medium = medium if can_draw() else None
-    labels = field.labels
-    best = {name: {labels[run] for run in field.best(name)} for name in field.means.columns}
-    best = {
-        name: labels_of_best
-        for name, labels_of_best in best.items()
-        if len(labels_of_best) < len(field.ranks)
-    }
+    best = {name: field.best(name) for name in field.means.columns if name[0] in (None, *AVERAGES)}
     overview = _overview(ordered, ranks, best, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
@@ -189,7 +180,7 @@ def build(
     standing = _alone(base) if len(runs) == 1 else field.standing()
     return Report(
         title=f"{name} results: {models}",
-        verdict=(f"{field.line}.", *standing, *field.against(0), *_reach(ordered)),
+        verdict=(f"{field.line}.", *standing, *field.against(), *_reach(ordered)),
         runs=tuple(ordered),
         notes=(
             *_notes(field, comparisons),
@@ -288,7 +279,7 @@ def _overview(
     baseline: ScoredRun | None,
     option: str,
 ) -> Iterator[Section]:
-    yield Section(tables=[tables.headline(runs, ranks, best), tables.task_means(runs, best)])
+    yield Section(tables=[tables.headline(runs, ranks, best), tables.task_means(runs)])
     labels = [run.label for run in runs]
     if option:
         yield Section(drawings=[against(runs, option, baseline)])
@@ -365,7 +356,7 @@ def _differences(
                 gap = table.differences.get(key)
                 if gap and gap.points:
                     values[place, y, x] = gap.value
-                    stars[place, y, x] = verdict_of(gap) in (FIRST, SECOND)
+                    stars[place, y, x] = gap.verdict in (FIRST, SECOND)
     return pictures.differences_picture(base, labels, tasks, lengths, values, stars == 1)
 
 

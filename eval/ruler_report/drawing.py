@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
+from ruler_report.means import Point
 from ruler_report.typesetting import shortened
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
@@ -84,22 +85,6 @@ class Drawing:
     panels: Sequence[Panel]
     size: tuple[float, float] = (2.3, 1.75)
     series: Sequence[str] = ()
-
-
-class Point(Protocol):
-    """A score in percent with its interval."""
-
-    @property
-    def value(self) -> float:
-        """The score."""
-
-    @property
-    def low(self) -> float:
-        """The lower end of the interval."""
-
-    @property
-    def high(self) -> float:
-        """The upper end."""
 
 
 @dataclass(frozen=True)

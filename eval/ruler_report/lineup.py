@@ -9,7 +9,7 @@ those of most runs has no rank. Nothing here computes a mean: all is read from t
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import product
@@ -22,19 +22,10 @@ from ruler_data.names import counted, quote
 from ruler_eval import run_dir
 from ruler_eval.results_file import Run, read_results
 from ruler_eval.scores import ScoreName, Scores, refused
-from ruler_report.comparison import (
-    CANNOT_TELL,
-    FIRST,
-    SECOND,
-    UNCORRECTED,
-    Comparison,
-    cost_of,
-    cost_table,
-    verdict_of,
-)
+from ruler_report.comparison import Comparison, cost_of, cost_table
 from ruler_report.effective_length import AVERAGES, weights
 from ruler_report.frame import Cell, Column, Floats, Frame, Name, columns_of, frame_of
-from ruler_report.means import FEWEST, Means, resample
+from ruler_report.means import CANNOT_TELL, FEWEST, FIRST, SECOND, UNCORRECTED, Means, resample
 from ruler_report.runs import caveats, join, labels_of, shortfall
 from ruler_report.typesetting import format_length, visible
 
@@ -131,23 +122,22 @@ class Lineup:
         scores = scores_of(self.runs[run], self.score)
         return resample(frame_alone, [scores], columns_for(frame_alone, [self.runs[run]]))
 
-    def best(self, name: Name) -> set[int]:
-        """Return the ranked runs that none of them is shown to be better than in a column."""
+    def best(self, name: Name) -> set[str]:
+        """Return the ranked runs that none is shown to be better than in a column; {} if all."""
         ranks = self.means.ranks([*self.ranks], name)
-        return {run for run, (rank, _) in ranks.items() if rank == 1}
+        labels = {self.labels[run] for run, (rank, _) in ranks.items() if rank == 1}
+        return labels if len(labels) < len(ranks) else set()
 
-    def against(self, base: int) -> Iterator[str]:
-        """Yield how the other runs compare with one of them: each, or in groups if many."""
-        if not self.frame.tasks:
-            return
-        rivals = [run for run in self.order if run != base]
+    def against(self) -> Iterator[str]:
+        """Yield how the other runs compare with the first: each, or in groups if many."""
+        rivals = [run for run in self.order if run in self.comparisons]
         if len(rivals) <= SPELLED:
-            for comparison in (self.comparison(base, run) for run in rivals):
+            for comparison in map(self.comparisons.__getitem__, rivals):
                 yield f"{comparison.conclusion}."
                 if comparison.contradiction:
                     yield f"{comparison.labels[1]}: {comparison.contradiction}."
             return
-        verdicts = {run: verdict_of(self.means.gap((None, None), base, run)) for run in rivals}
+        verdicts = {run: self.comparisons[run].overall.verdict for run in rivals}
         words = {
             SECOND: "Better than",
             FIRST: "Worse than",
@@ -157,7 +147,7 @@ class Lineup:
         for verdict, opening in words.items():
             labels = [self.labels[run] for run in rivals if verdicts[run] == verdict]
             if labels:
-                yield f"{opening} {self.labels[base]}: {join(labels)}."
+                yield f"{opening} {self.labels[0]}: {join(labels)}."
 
     def standing(self) -> Iterator[str]:
         """Yield which run is the best, and what the array shows of it."""
@@ -169,7 +159,7 @@ class Lineup:
         best, *behind = [run for run in self.order if run in self.ranks]
         groups: dict[str, list[str]] = {}
         for run in behind:
-            verdict = verdict_of(self.means.gap((None, None), best, run))
+            verdict = self.means.gap((None, None), best, run).verdict
             groups.setdefault(verdict, []).append(self.labels[run])
         words = {
             CANNOT_TELL: "it cannot be told apart from {}",
@@ -206,9 +196,14 @@ class Lineup:
         scored = self.means.scored[self.means.place[name]]
         return int(scored[first]), int(scored[second])
 
-    def comparison(self, first: int, second: int) -> "Comparison":
-        """Return the comparison of two of the runs, second minus first."""
-        runs = self.runs[first], self.runs[second]
+    @cached_property
+    def comparisons(self) -> dict[int, Comparison]:
+        """The comparison of each other run with the first, by its place; minus the first."""
+        places = range(1, len(self.runs) if self.frame.tasks else 1)
+        return {place: self._comparison(place) for place in places}
+
+    def _comparison(self, second: int) -> Comparison:
+        first, runs = 0, (self.runs[0], self.runs[second])
         exact = None
         if self.exact is not None and (None, None) in self.exact.columns:
             exact = self.exact.gap((None, None), first, second)
@@ -248,7 +243,6 @@ class Lineup:
             exact=exact,
             claimed=any(run.claimed for run in runs),
             costs=(cost_of(runs[0]), cost_of(runs[1])),
-            cost=cost_table({self.labels[place]: self.runs[place] for place in (first, second)}),
         )
 
 
@@ -320,7 +314,7 @@ def compare(
     if not pair.frame.tasks:
         msg = "nothing to compare: no task at a length is in both runs; report them one at a time"
         raise RulerError(msg)
-    return pair.comparison(0, 1)
+    return replace(pair.comparisons[1], cost=cost_table(dict(zip(pair.labels, runs, strict=True))))
 
 
 def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, str]]:

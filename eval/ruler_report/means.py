@@ -31,6 +31,12 @@ DRAWS = 2000
 #: Chance of a false conclusion, and of an interval to miss.
 LEVEL = 0.05
 
+#: Verdicts of a difference; `second` is the better run.
+FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
+
+#: A difference that is significant alone, but not after the correction for all that is shown.
+UNCORRECTED = "not after correction"
+
 #: Rows of each cell below which nothing is ranked or shown: errors were simulated from here on.
 FEWEST = 8
 
@@ -103,6 +109,18 @@ class Gap:
     low: float | None
     high: float | None
     shown: bool
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether 0 is not in the interval."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    @property
+    def verdict(self) -> str:
+        """Which of two runs the difference shows to be better."""
+        if self.value is not None and self.shown:
+            return SECOND if self.value > 0 else FIRST
+        return UNCORRECTED if self.is_clear else CANNOT_TELL
 
     @property
     def points(self) -> str:

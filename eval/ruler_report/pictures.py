@@ -20,9 +20,10 @@ import numpy as np
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
 from ruler_eval.scores import BINS, Param, Scores
-from ruler_report.drawing import Dots, Drawing, Heat, Lines, Panel, Point
+from ruler_report.drawing import Dots, Drawing, Heat, Lines, Panel
 from ruler_report.frame import Floats
 from ruler_report.lineup import lineup
+from ruler_report.means import Point
 from ruler_report.runs import options_of
 from ruler_report.summary import CATEGORIES, ScoredRun
 from ruler_report.typesetting import format_length, shortened

@@ -69,9 +69,9 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks], best: Best) -> T
     names += [(name, None) for name in AVERAGES[1:]]
     bold = frozenset(
         (y, x)
-        for y, run in enumerate(runs, 1)
-        for x, name in enumerate(names, start)
-        if run.label in best.get(name, ())
+        for y, (run, means) in enumerate(zip(runs, grid, strict=True), 1)
+        for x, (name, mean) in enumerate(zip(names, means, strict=True), start)
+        if mean and run.label in best.get(name, ())
     )
     return Table("headline", caption, head, tuple(rows), (), bars, bold, BOLD, reaching)
 
@@ -85,7 +85,7 @@ def _texts(means: Iterable[Estimate | None]) -> tuple[str, ...]:
     return tuple("" if mean is None else str(mean) for mean in means)
 
 
-def task_means(runs: Sequence[ScoredRun], best: Best) -> Table:
+def task_means(runs: Sequence[ScoredRun]) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
     columns: list[dict[Name, Estimate]] = [
         {
@@ -103,19 +103,13 @@ def task_means(runs: Sequence[ScoredRun], best: Best) -> Table:
     ]
     grid = [(head, *_texts(column.get(name) for column in columns))
             for head, name in zip(heads, names, strict=True)]  # fmt: skip
-    bold = frozenset(
-        (y, x)
-        for y, name in enumerate(names, 1)
-        for x, run in enumerate(runs, 1)
-        if run.label in best.get(name, ())
-    )
     head: tuple[str, ...] = ("task", *(run.label for run in runs))
     marked = tuple(place for place, (name, _) in enumerate(names) if name in (None, *CATEGORIES))
     if len(runs) > SIDE_BY_SIDE:
         head, *grid = zip(*[("model", *head[1:]), *grid], strict=True)
-        marked, bold = (), frozenset((x, y) for y, x in bold)
+        marked = ()
     caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
-    return Table("scores", caption, head, tuple(grid), marked, (), bold, BOLD)
+    return Table("scores", caption, head, tuple(grid), marked)
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:

@@ -153,22 +153,6 @@ def format_share(share: float) -> str:
     return ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
 
 
-def format_p(p: float, *, relation: bool = False) -> str:
-    """Return a p-value.
-
-    Args:
-        p: the value; tails beyond 0.0001 are not accurate.
-        relation: whether `=` is written as well.
-
-    >>> format_p(0.00002), format_p(0.0342), format_p(0.0342, relation=True)
-    ('≤ 0.0001', '0.034', '= 0.034')
-    """
-    if p <= 1e-4:
-        return "≤ 0.0001"
-    text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
-    return f"= {text}" if relation else text
-
-
 def split_interval(cell: str) -> tuple[str, str | None]:
     """Return a number with its mark, and its interval; None if it has none.
 
