@@ -130,11 +130,11 @@ def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
     assert refused.value.need >= least
 
 
-def test_reserved_tokens_stay_free() -> None:
-    context = counted("mistral")
-    reserved = replace(target("mistral", 4096), extra_reserve=1000)
-    length = make_row(TASKS["qa_1"], context, 0, reserved).length
-    assert 3000 < length <= 3096
+@pytest.mark.parametrize("task", TASKS)
+def test_a_row_with_a_reserve_is_the_row_of_a_length_that_is_so_much_less(task: str) -> None:
+    reserved = replace(target("mistral", 5096), extra_reserve=1000)
+    made = make_row(TASKS[task], counted("mistral"), 3, reserved)
+    assert made.unpack() == make("mistral", task, 3, 4096)
 
 
 @pytest.mark.parametrize("task", TASKS)

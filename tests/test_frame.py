@@ -134,3 +134,13 @@ def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
     ]
     means = resample(frame, scores, columns_of(frame, CATEGORY_OF, cells=False))
     assert means.ranks(range(runs)) == {run: (run + 1, run + 1) for run in range(runs)}
+
+
+def test_among_runs_that_are_equally_good_a_better_one_is_shown_once_in_twenty_times() -> None:
+    asked, found = {("vt", 4096): np.arange(60, dtype=np.uint64)}, 0
+    frame = frame_of([asked] * 8)
+    for simulation in range(40):
+        rng = np.random.default_rng(simulation)
+        scores = [{("vt", 4096): (rng.random(60) < 0.5).astype(float)} for _ in range(8)]
+        found += bool(resample(frame, scores, columns_of(frame, CATEGORY_OF)).better.any())
+    assert found <= 5

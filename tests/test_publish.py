@@ -204,16 +204,27 @@ def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) ->
     assert before.digest == now.digest and before.sha256 != now.sha256
 
 
-@pytest.mark.parametrize("file", ["/etc/hostname", "vt_1024/../../secret", "fwe_1024/x.parquet"])
-def test_a_manifest_on_the_hub_that_names_files_elsewhere_is_refused(file: str, site: Site) -> None:
+@pytest.mark.parametrize(
+    ("file", "version", "words"),
+    [
+        *(
+            (file, "1.0.0", "config vt_1024 names the file")
+            for file in ("/etc/hostname", "vt_1024/../../secret", "fwe_1024/x.parquet")
+        ),
+        (VT, "1.0.7", "whose manifest says 1.0.7; it was changed after publication"),
+    ],
+)
+def test_a_release_whose_manifest_was_forged_is_not_extended(
+    file: str, version: str, words: str, site: Site
+) -> None:
     site.publish(site.builds(), "1.0.0")
     manifest = site.manifest("v1.0.0")
-    hostile = replace(manifest.configs["vt_1024"], file=file)
-    text = replace(manifest, configs={**manifest.configs, "vt_1024": hostile}).to_json()
-    site.held.tags["v1.0.0"] = site.hub.foreign_commit(site.repo, "manifest.json", text.encode())
+    configs = {**manifest.configs, "vt_1024": replace(manifest.configs["vt_1024"], file=file)}
+    text = replace(manifest, configs=configs, data_version=version).to_json()
+    site.held.tags["v1.0.0"] = site.hub.foreign_commit(site.repo, MANIFEST, text.encode())
     site.hub.requests.clear()
     done = site.publish(site.builds("vt", length=2048))
-    assert done.code == 1 and "config vt_1024 names the file" in done.said, done.said
+    assert done.code == 1 and words in done.said, done.said
     assert site.hub.writes() == []
 
 
@@ -281,7 +292,7 @@ def test_without_token_or_downloads_nothing_is_asked(
     assert len(done.stderr.splitlines()) == 1 and site.hub.requests == []
 
 
-def test_samples_and_unpinned_sources_are_published_only_when_asked(
+def test_samples_unpinned_sources_and_what_is_not_proved_are_published_only_when_asked(
     site: Site, tmp_path: Path
 ) -> None:
     folder = site.builds("niah_single_2", length=1536)
@@ -293,6 +304,13 @@ def test_samples_and_unpinned_sources_are_published_only_when_asked(
     (line,) = unpinned_sources(manifest_of(copy))
     assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
     assert "give --allow-unpinned" not in site.publish(copy, allow_unpinned=True).said
+    edit_manifest(other := copy_of(site.builds(), tmp_path / "later"), package_version="99.0.0")
+    site.hub.requests.clear()
+    refused = site.publisher(other, f"{site.repo}-later")
+    assert refused.code == 1 and "give --allow-unproved" in refused.said, refused.said
+    assert site.hub.writes() == []
+    done = site.publisher.command(other, "--repo", f"{site.repo}-later", "--allow-unproved")
+    assert done.returncode == 0, done.stderr
 
 
 OFFLINE = {"RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_TOKEN": ""}

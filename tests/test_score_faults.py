@@ -59,6 +59,9 @@ def test_an_answer_after_a_failure_counts(sample_build: Path, tmp_path: Path) ->
         file.write(json.dumps(failure) + "\n")
     message = refused(evaluate("score", run, "--data", sample_build))
     assert "10 of 12 rows have an answer (1 missing, 1 failed)" in message
+    none = make_run(tmp_path / "none", sample_build, lambda *_: None, FEW)
+    message = refused(evaluate("score", none, "--data", sample_build, "--partial"))
+    assert "0 of 12 rows have an answer" in message and not (none / "results.json").exists()
     score(run, sample_build, "--partial")
     vt = read_results(run).configs["vt_4096"]
     assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
