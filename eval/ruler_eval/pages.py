@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, parse_config
 from ruler_data.progress import progress
@@ -186,6 +187,7 @@ class Asker:
     def __init__(self, job: RunJob) -> None:
         opened = job if job.engine.open is None else replace(job, engine=job.engine.open())
         self.job, self.salts = opened, count(1)
+        self.rows = {name: Rows(job.data.source, name) for name in job.data.rows}
         self.answers: dict[tuple[str, int], dict[str, tuple[Answer, str]]] = {}
         self.tokens: dict[tuple[str, int], int] = {}
         self.opened = opens(opened.info.frame)
@@ -193,7 +195,7 @@ class Asker:
 
     def longest(self, pair: Pair) -> float:
         """Return the tokens that a prompt may have; 0 if a word is not one token."""
-        (row,) = self.job.data.read_alike(pair[0], [pair[1]])
+        row = self.rows[pair[0]][pair[1]]
         plain, moved = (len(self.job.ids(_begun(row, 0, words))) for words in (0, ROWS))
         window = self.job.engine.window or inf
         return window - self.job.room(row) if moved - plain == ROWS else 0
@@ -274,8 +276,7 @@ class Asker:
     def _waves(self, pairs: Mapping[Pair, int]) -> Iterator[Iterable[tuple[Request, str]]]:
         """Yield requests with their conditions; a wave begins when the one before has ended."""
         for (config, index), words in pairs.items():
-            rows = [*self.job.data.read_alike(config, [index, index + 1])]
-            rows.sort(key=lambda row: row.index)
+            rows = self.rows[config][index : index + 2]
             for row, twin in (rows, rows[::-1]):
                 cold, hit = self._begun_anew(config, words, row, twin)
                 yield [(cold, "cold")]
@@ -284,7 +285,7 @@ class Asker:
         yield (
             (request, "batched")
             for (config, index), words in pairs.items()
-            for row in self.job.data.read_alike(config, [index, index + 1])
+            for row in self.rows[config][index : index + 2]
             for request in self._begun_anew(config, words, row)
         )
 

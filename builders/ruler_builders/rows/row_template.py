@@ -101,6 +101,9 @@ def slots(depths: Sequence[float], totals: Costs) -> list[int]:
     Args:
         depths: in [0, 1).
         totals: running totals of the segments' tokens.
+
+    >>> slots([0.0, 0.24, 0.26, 0.99], np.array([10, 20, 30]))
+    [0, 0, 1, 3]
     """
     if not len(totals):
         return [0 for _ in depths]
