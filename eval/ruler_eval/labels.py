@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 from ruler_data.row import Row
-from ruler_data.tasks import Niah, Task, Vt
+from ruler_data.tasks import Niah, Task
 from ruler_eval import exact, wording
 from ruler_eval.metrics import claim_of
 from ruler_eval.wording import contains, denies, lower, normalized, plain, words_of
@@ -78,9 +78,6 @@ def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
     is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
     if names.gold or is_start:
         return INCOMPLETE
-    plan = wording.PLAN.search(free_words)
-    if plan and not denies(free_words[: plan.start()]):
-        return OTHER
     if denies(free_words, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
     asked = {*words_of(row.question)}
@@ -91,16 +88,11 @@ def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
         ]
         context = _letters(row.context)
         runs_of_letters = [_letters(value) for value in values]
-        if any(
-            len(run_of_letters) > _PREFIX + 1 and run_of_letters in context
-            for run_of_letters in runs_of_letters
-        ):
+        if any(len(letters) > _PREFIX + 1 and letters in context for letters in runs_of_letters):
             return CONTEXT
-        return ABSENT if any(runs_of_letters) and task.params.value_type != "words" else OTHER
+        return ABSENT if any(runs_of_letters) else OTHER
     parts_of = [words for words, label, _ in wording.segments(text) if words and not label]
-    size = 1 if isinstance(task.params, Vt) else 2
-    alone = {word for word, *more in parts_of if not more and word.isascii() and len(word) >= size}
-    alone -= wording.SPEECH
+    alone = {word for word, *more in parts_of if not more and word.isascii()}
     is_list = len(alone) > 1 or bool(alone and max(map(len, parts_of)) == 1)
     return ABSENT if is_list else OTHER
 
@@ -112,7 +104,7 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     words, golds = _folded(short), [*filter(None, map(_folded, row.outputs))]
     polar = {output.lower() for output in row.outputs}
     if polar <= {"yes", "no"}:
-        opening = {*words_of(f"{short} -")[:1]}
+        opening = {*words_of(short)[:1]}
         for reply in ("yes", "no"):
             if opening & {*wording.WORDING["polar"][reply].split()}:
                 return FORM if reply in polar else CONTEXT
@@ -130,7 +122,7 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     context = lower(row.context)
     first = re.split(r"[,;/\n(]", short)[0].strip(" .:\"'").lower()
     phrases = [short.strip(" .:\"'").lower()] + [first] * bool({*_folded(first)} & {*content})
-    if any(len(phrase) > 1 and contains(context, phrase) for phrase in phrases):
+    if any(contains(context, phrase) for phrase in phrases):
         return CONTEXT
     if denies(free_text):
         return REFUSAL
@@ -139,11 +131,9 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     ]
     if any(contains(context, name.lower()) for name in names):
         return CONTEXT
-    if denies(free_text, names=False) and len(content) <= _SENTENCE:
-        return REFUSAL
-    is_phrase = bool(content) and 2 * len(content) > len(words) and len(words) <= _SENTENCE
+    is_phrase = bool(content) and len(words) <= _SENTENCE
     is_about_text = wording.META.search(short) is not None
-    return ABSENT if (names and not is_about_text) or (is_phrase and not is_about_text) else OTHER
+    return ABSENT if (names or is_phrase) and not is_about_text else OTHER
 
 
 def _against(gold: list[str], words: list[str], content: list[str], asked: set[str]) -> str | None:
@@ -151,10 +141,10 @@ def _against(gold: list[str], words: list[str], content: list[str], asked: set[s
     few = content or words
     named, gold_left = {*content} or {*words}, {*gold} - asked
     ends = {gold[0], gold[-1]}  # a middle name may be left out
-    is_whole = f" {' '.join(gold)} " in f" {' '.join(words)} " or "".join(few) == "".join(gold)
+    is_joined = "".join(few) == "".join(gold)
     # What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
     names_it = {*gold} <= {*words} or named == gold_left or {*few} == ends
-    if is_whole or (names_it and len(few) <= 2 * len(gold) + _FEW):
+    if is_joined or (names_it and len(few) <= 2 * len(gold) + _FEW):
         return FORM
     start = " ".join(words)
     is_start = len(start) >= _PREFIX and " ".join(gold).startswith(start)
@@ -163,10 +153,9 @@ def _against(gold: list[str], words: list[str], content: list[str], asked: set[s
 
 
 def _folded(text: str) -> list[str]:
-    """Return the words that SQuAD compares, without accents; numbers without separators."""
+    """Return the words that SQuAD compares, without accents; numbers as digits."""
     text = unicodedata.normalize("NFKD", re.sub("[-/\u2013]", " ", text))
     text = "".join(char for char in text if unicodedata.category(char) not in ("Mn", "Sc"))
-    text = re.sub(r"(?<=\d)[., ](?=(?:\d{3})+(?!\d))", "", text)
     words = normalized(re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", text)).split()
     return [_NUMBERS.get(word, word) for word in words]
 
@@ -178,11 +167,11 @@ def _letters(text: str) -> str:
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    of_question, context = {*words_of(row.question)}, row.context.replace("\u2019", "'")
+    of_question = {*words_of(row.question)}
 
     def repeats(sentence: str) -> bool:
-        phrase = re.sub(r"^\W*(?:[Aa]nswer:)?\W*|\W+$", "", sentence)
-        return of_question >= {*words_of(sentence)} or (len(phrase) >= 8 and phrase in context)
+        phrase = re.sub(r"^\W*|\W+$", "", sentence)
+        return of_question >= {*words_of(sentence)} or (len(phrase) >= 8 and phrase in row.context)
 
     sentences = re.split(r"(?<=[.!?\u3002\n])(?!\d)", text)
     return "".join(sentence for sentence in sentences if not repeats(sentence))

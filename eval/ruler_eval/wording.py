@@ -30,7 +30,7 @@ META = re.compile(
 )
 #: A last sentence that says what the answer will do.
 PLAN = re.compile(
-    rf"(?i)(?:^|[.!?:\n]\s*){any_of(WORDING['plan']).replace('_', ' ')}\b(?! know)[^.!?\n]*\W*\Z"
+    rf"(?i)(?:^|[.!?:\n]\s*){any_of(WORDING['plan']).replace('_', ' ')}\b[^.!?\n]*\W*\Z"
 )
 
 
@@ -124,7 +124,7 @@ _NO = rf"(?:\b{any_of(WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
 _ANY_NO = re.compile(rf"(?i){_NO}")
 _FIND = rf"\b{any_of(WORDING['find'])}"
 _DENIAL = re.compile(
-    rf"(?i){_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{any_of(WORDING['sorry'])}\b|"
+    rf"(?i){_NO}[^.!?\n]{{0,70}}{_FIND}|\b{any_of(WORDING['sorry'])}\b|"
     rf"\b{any_of(*WORDING['denial_words'].values())}\b(?!-)|{any_of(*WORDING['denials'].values())}"
 )
 
