@@ -1,21 +1,25 @@
 """What scoring costs: seconds and peak memory of the command, and of upstream's metric beside it.
 
-    python benchmarks/score.py --data FOLDER [--upstream CHECKOUT]
+    python benchmarks/score.py --data FOLDER [--upstream CHECKOUT] [--before CHECKOUT]
 
 Answers are made up for every row of a built folder, seven in ten of them right. The command scores
 all of them, then a tenth of them, and a tenth with answers of 64 KB: memory that grows with rows
 or answers would show in the ratios. Reading every row is the floor. Upstream's functions score the
-same predictions in memory, without reading rows or telling failures apart.
+same predictions in memory, without reading rows or telling failures apart. With another checkout of
+this project, both score all rows in turns, all of them right and seven in ten; the digits of their
+scores must be the same.
 """
 
 import argparse
 import json
 import random
 import runpy
+import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 
 from measuring import about, cpu, facts, run, table
 
@@ -28,9 +32,28 @@ from ruler_eval.run_dir import RUN_FILE, RunInfo
 Said = dict[str, list[tuple[str, list[str]]]]
 #: What is scored: one in how many rows, answers padded to how many characters.
 ANSWERS = (("all rows", 1, 0), ("a tenth", 10, 0), ("a tenth, answers of 64 KB", 10, 65_536))
+#: Times that two checkouts score the same answers in turns.
+PAIRS = 5
+#: What one of them does: the CPU seconds of deriving scores, and a digest of them.
+DERIVE = """
+import hashlib, json, sys, time
+from pathlib import Path
+from ruler_eval.data import open_dataset
+from ruler_eval.run_dir import RunFolder, read_info
+from ruler_eval.scoring import derive
+data, folder = open_dataset(sys.argv[1]), RunFolder(Path(sys.argv[2]))
+answers, info = folder.answers(), read_info(folder.path)
+start = time.process_time()
+scores = derive(info, answers, data)
+spent = time.process_time() - start
+columns = [[*map(list, (c.scores, c.exact, c.f1))] for c in scores.configs.values()]
+print(spent, hashlib.sha256(json.dumps(columns).encode()).hexdigest())
+"""
 
 
-def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
+def make_run(
+    folder: Path, data: Dataset, share: int, padding: int = 0, right_share: float = 0.7
+) -> Path:
     """Write a run over one in `share` rows of every config, answers padded to some characters."""
     rows = {name: info.rows // share for name, info in data.manifest.configs.items()}
     run = RunInfo(replace(data, rows=rows).info, "org/model", None, "completion", "made up")
@@ -39,8 +62,11 @@ def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
     with (folder / "answers-0-of-1.jsonl").open("w", encoding="utf-8") as file:
         for config in rows:
             for row, _ in zip(data.read(config), range(rows[config]), strict=False):
-                right = random.Random(f"{config}/{row.index}").random() < 0.7
-                text = (", ".join(row.outputs) if right else "It is not known.").ljust(padding)
+                right = random.Random(f"{config}/{row.index}").random() < right_share
+                is_any = TASKS[parse_config(config)[0]].metric == "part"
+                text = (
+                    ", ".join(row.outputs[: 1 if is_any else None]) if right else "It is not known."
+                ).ljust(padding)
                 answer = Answer(config, row.index, text, "stop", row.length, 9, 0.1)
                 file.write(json.dumps(asdict(answer)) + "\n")
     return folder
@@ -81,16 +107,38 @@ def upstreams(said: Said, checkout: Path) -> float:
     return cpu(work)
 
 
+def against(checkout: Path, run: Path, data: str) -> str:
+    """Return the CPU seconds of two checkouts in turns, and their ratio."""
+    pairs = []
+    for _ in range(PAIRS):
+        said = []
+        for root in (checkout.resolve(), Path(__file__).resolve().parents[1]):
+            path = ":".join(str(root / name) for name in ("", "builders", "eval"))
+            command = ("env", f"PYTHONPATH={path}", sys.executable, "-c", DERIVE, data, str(run))
+            said.append(subprocess.check_output(command, text=True).split())
+        (before, digest), (now, same) = said
+        if digest != same:
+            sys.exit(f"{run}: the scores of the two checkouts differ")
+        pairs.append((float(now) / float(before), float(before), float(now)))
+    ratios, *seconds = zip(*pairs, strict=True)
+    spans = [f"{min(numbers):.2f} to {max(numbers):.2f}" for numbers in (*seconds, ratios)]
+    return (
+        f"{spans[0]} CPU s before, {spans[1]} now; now / before, {PAIRS} pairs: "
+        f"{median(ratios):.2f} ({spans[2]})"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--upstream", type=Path)
+    parser.add_argument("--before", type=Path, help="another checkout, to score with in turns")
     given = parser.parse_args()
     data = open_dataset(str(given.data))
     score = (sys.executable, "-m", "ruler_cli", "score", "--json", "--data", str(given.data))
     said: Said = {}
-    rows, costs = [], []
+    rows, costs, compared = [], [], dict[str, str]()
     with tempfile.TemporaryDirectory() as folder:
         for place, (what, share, padding) in enumerate(ANSWERS):
             made = make_run(Path(folder, str(place)), data, share, padding)
@@ -99,6 +147,9 @@ def main() -> None:
             rows.append((what, many, cost.wall, cost.cpu, many / cost.cpu, cost.peak / 1e6))
             costs.append(cost)
             said = said or predictions(made, data)  # of all rows
+        for name, share in (("all right", 1.0), ("seven in ten right", 0.7)) * bool(given.before):
+            made = make_run(Path(folder, name), data, 1, right_share=share)
+            compared[f"derived, {name}"] = against(given.before, made, str(given.data))
     whole, tenth, long = costs
     arithmetic = cpu(lambda: ours(said))
     floor = cpu(lambda: [sum(1 for _ in data.read(config)) for config in data.manifest.configs])
@@ -121,7 +172,7 @@ def main() -> None:
         "",
         sep="\n",
     )
-    print(*facts(measured), sep="\n")
+    print(*facts(measured | compared), sep="\n")
 
 
 if __name__ == "__main__":

@@ -106,8 +106,8 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def conformed(table: pa.Table) -> pa.Table:
-    """Return rows of any data version in the columns of this one.
+def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Table:
+    """Return rows of any data version in columns of this one.
 
     Raises:
         KeyError: a column is missing.
@@ -115,7 +115,7 @@ def conformed(table: pa.Table) -> pa.Table:
     """
     if "haystack" not in table.column_names:
         table = table.append_column("haystack", pa.nulls(len(table), _SPAN))
-    return table.select(SCHEMA.names).cast(SCHEMA)
+    return table.select(columns).cast(pa.schema([SCHEMA.field(name) for name in columns]))
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -140,9 +140,9 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
             first += len(group)
 
 
-def _check_filled(group: pa.Table, first: int) -> None:
+def check_filled(group: pa.Table, first: int) -> None:
     """Raise ValueError if a value is missing in a row group, which begins with row `first`."""
-    for name in OLD_SCHEMA.names:
+    for name in (name for name in OLD_SCHEMA.names if name in group.column_names):
         if any(map(_has_nulls, group[name].chunks)):
             column = group[name].combine_chunks()
             place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))
@@ -164,7 +164,7 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
     A column or a value that is missing raises one of `UNREADABLE`. Contexts are converted one by
     one: all at once would block other threads for a quarter of a second.
     """
-    _check_filled(group, first)
+    check_filled(group, first)
     for batch in conformed(group).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")

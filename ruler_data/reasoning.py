@@ -54,9 +54,9 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     >>> split("It is 5."), split("analysisLet me see.assistantfinalIt is 5.")
     ((None, 'It is 5.'), ('Let me see.', 'It is 5.'))
     """
-    marks = _last(text)
-    if not marks:
+    if not is_in(text):
         return (text.strip(), "") if opened else (None, text)
+    marks = _last(text)
     final = max(marks, key=lambda mark: marks[mark])
     end = len(text) if _is_open(marks) else marks[final]
     thought = text[:end].removesuffix(final).strip()

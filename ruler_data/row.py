@@ -112,11 +112,13 @@ class Row:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Row":
         """Return the row of a record, as `to_record`, `datasets` and pyarrow give it."""
-        values = {name: record[name] for name in COLUMNS if name != "haystack"}
-        spans = tuple(Span(span["start"], span["end"]) for span in record["evidence"])
+        spans = tuple([Span(span["start"], span["end"]) for span in record["evidence"]])
         haystack = record.get("haystack")  # older rows lack it
-        values |= {"outputs": tuple(record["outputs"]), "evidence": spans}
-        return cls(**values, haystack=haystack and Span(haystack["start"], haystack["end"]))
+        return cls(
+            record["index"], record["task"], record["context"], record["question"],
+            record["answer_prefix"], tuple(record["outputs"]), record["max_new_tokens"],
+            record["length"], spans, haystack and Span(haystack["start"], haystack["end"]),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return lines_of(f"Row {self.id}: {self.length} tokens", self._display())

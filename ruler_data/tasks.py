@@ -8,6 +8,7 @@ file sets other parameters, within the ranges given here.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Interval
@@ -368,7 +369,7 @@ class Task:
     headline: Headline = "official"
     same_questions_as: str | None = None
 
-    @property
+    @cached_property
     def metric(self) -> Metric:
         """How an answer is scored."""
         if isinstance(self.params, Ruler2):

@@ -271,7 +271,7 @@ def _shares(counts: Mapping[str, int]) -> str:
 
 
 class Tally:
-    """Counts answers, one at a time, into their `Validity`; keeps no text."""
+    """Counts answers into their `Validity`; keeps no text."""
 
     def __init__(
         self,
@@ -293,46 +293,49 @@ class Tally:
         self._counted, self._hardware = Counter[str](), Counter[str]()
         self._fingerprints = set[str]()
 
-    def add(self, answer: Answer | None, text: str | None, score: float | None) -> None:
-        """Count the record of a row, if it has one; without a text and a score it is no answer.
+    def add(
+        self,
+        records: Sequence[Answer | None],
+        texts: Sequence[str],
+        scores: Sequence[float | None],
+    ) -> None:
+        """Count the records of rows that have one; without a score it is no answer.
 
         Args:
-            answer: of a run as `settle` left it, or of another tool.
-            text: that is scored (`scored_text`).
-            score: official, in [0, 1].
+            records: of a run as `settle` left it, or of another tool.
+            texts: that are scored (`scored_text`).
+            scores: official, in [0, 1].
         """
-        self._counts["rows"] += 1
-        if answer is not None and answer.model is not None:
-            self._models[answer.model] += 1
-        if answer is None:
-            return
-        if text is None or score is None:
-            tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
-            self._counts["lost_tokens"] += tokens
-            return
-        generated, counts = answer.text or "", self._counts
-        thinks = bool(answer.reasoning or answer.reasoning_tokens)
-        counts["answered"] += 1
-        if empty := not text.strip():
-            counts["empty"] += 1
-            counts["spent"] += thinks and answer.finish == "length"
-        if score < 1:
-            thought = answer.reasoning or reasoning.split(generated, opened=self._opened)[0]
-            counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
-        if reasoning.is_in(text if self._thinking else generated):
-            counts["reasoning"] += 1
-        if thinks and not self._thinking:
-            counts["apart"] += 1
-        self._texts[hash(text)] += 1
-        counter = answer.counted or ("nobody" if answer.prompt_tokens is None else None)
-        if counter and self._is_run:  # records of earlier versions do not say who counted
-            self._counted[counter] += 1
-        if answer.provider:
-            self._providers[answer.provider] += 1
-        if answer.hardware:
-            self._hardware[answer.hardware] += 1
-        if answer.system_fingerprint:
-            self._fingerprints.add(answer.system_fingerprint)
+        lines = zip(records, texts, scores, strict=True)
+        said = [(a, text, score) for a, text, score in lines if a and score is not None]
+        answers, counts = [answer for answer, _, _ in said], self._counts
+        self._models.update(a.model for a in records if a and a.model is not None)
+        self._texts.update(hash(text) for _, text, _ in said)
+        self._providers.update(a.provider for a in answers if a.provider)
+        self._hardware.update(a.hardware for a in answers if a.hardware)
+        self._fingerprints.update(a.system_fingerprint for a in answers if a.system_fingerprint)
+        if self._is_run:  # records of earlier versions do not say who counted
+            counters = (a.counted or "nobody" * (a.prompt_tokens is None) for a in answers)
+            self._counted.update(filter(None, counters))
+        counts["rows"] += len(records)
+        counts["answered"] += len(said)
+        counts["lost_tokens"] += sum(
+            (a.prompt_tokens or 0) + (a.answer_tokens or 0)
+            for a, score in zip(records, scores, strict=True)
+            if a and score is None
+        )
+        for answer, text, score in said:
+            generated, thinks = answer.text or "", answer.reasoning or answer.reasoning_tokens
+            if empty := not text.strip():
+                counts["empty"] += 1
+                counts["spent"] += bool(thinks) and answer.finish == "length"
+            if score < 1:
+                thought = answer.reasoning or reasoning.split(generated, opened=self._opened)[0]
+                counts["cut_off"] += answer.finish == "length" or (empty and bool(thought))
+            if reasoning.is_in(text if self._thinking else generated):
+                counts["reasoning"] += 1
+            if thinks and not self._thinking:
+                counts["apart"] += 1
 
     def validity(self) -> Validity:
         """Return what was counted so far."""

@@ -8,12 +8,11 @@ import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from ruler_data.dataset import (
     Source,
-    checked_rows,
     damaged,
     open_source,
     read_in_order,
@@ -22,7 +21,7 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.parquet import conformed
+from ruler_data.parquet import check_filled, conformed
 from ruler_data.row import Row, question_digest
 from ruler_data.untrusted.pages import opened
 
@@ -162,29 +161,34 @@ class Dataset:
             RulerError: the file cannot be read, or rows are not where they belong.
         """
         columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens", "length"]
-        is_needle = self.manifest.table[parse_config(config)[0]].params.family == "niah"
+        base, rows = {"task": parse_config(config)[0], "context": "", "evidence": ()}, list[Row]()
+        if self.manifest.table[parse_config(config)[0]].params.family == "niah":
+            columns += ["evidence", "haystack"]
         with readable(config), opened(self._file(config)) as file:
-            if is_needle and "haystack" in file.columns:  # not in data versions before 1.2.0
-                columns += ["evidence", "haystack"]
-            groups = (group.to_pylist() for group in file.groups(columns))
-            records = list(islice(chain.from_iterable(groups), self.rows[config]))
-            base = {"task": parse_config(config)[0], "context": "", "evidence": ()}
-            rows = [Row.from_record({**base, **record}) for record in records]
+            for group in file.groups(columns):
+                check_filled(group, len(rows))
+                table = conformed(group.slice(0, self.rows[config] - len(rows)), columns)
+                rows += [Row.from_record({**base, **record}) for record in table.to_pylist()]
+                if len(rows) == self.rows[config]:
+                    break
         for place in range(self.rows[config]):
             if place >= len(rows) or rows[place].index != place:
                 raise damaged(config, f"row {place} is not in its place")
         return rows
 
-    def read_some(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
-        """Yield some of these rows, in order; row groups without any are not read."""
+    def contexts(
+        self, config: str, indices: Collection[int]
+    ) -> Generator[tuple[int, str], None, None]:
+        """Yield some rows' index and context, in order; row groups without any are not read."""
         if not indices:
             return
         with readable(config), opened(self._file(config)) as file:
             for number, (start, end) in enumerate(pairwise(file.starts)):
-                if any(index in indices for index in range(start, end)):
-                    for row in checked_rows(conformed(file.group(number)), start, config):
-                        if row.index in indices:
-                            yield row
+                places = [index for index in range(start, end) if index in indices]
+                if places:
+                    texts = conformed(file.group(number, ["context"]), ["context"])["context"]
+                    for index in places:
+                        yield index, str(texts[index - start].as_buffer(), "utf-8")
 
     def _file(self, config: str) -> Path:
         return self.source.folder / config_file(config)

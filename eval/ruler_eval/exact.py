@@ -83,15 +83,15 @@ def _is_gold_alone(row: Row, task: Task, answer: str) -> bool:
         return bool(is_plain) and answer.rstrip(".") in row.outputs
     words = {*_WORDS.findall(answer.lower())}
     others = words.difference(map(str.lower, row.outputs))
-    if not all(word.isdecimal() and len(word) < 3 for word in others):
+    if others and not all(word.isdecimal() and len(word) < 3 for word in others):
         return False
     if not isinstance(params, Niah):
         return True
     kind, question = _kind(params.value_type, params.digits), row.question.lower()
-    return bool(question and is_plain) and not any(
-        len(output) < 4 or not kind.fullmatch(output) or output not in words or output in question
-        for output in row.outputs
-    )
+    return bool(question and is_plain) and all(
+        [len(out) >= 4 and kind.fullmatch(out) and out in words and out not in question
+         for out in row.outputs]
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1)  # for the exact score, then for the label of the failure

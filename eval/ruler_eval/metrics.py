@@ -137,7 +137,7 @@ def recall(answer: str, outputs: Sequence[str]) -> float:
     0.5
     """
     lower = answer.lower()
-    return sum(output.lower() in lower for output in outputs) / len(outputs)
+    return sum([output.lower() in lower for output in outputs]) / len(outputs)
 
 
 def any_of(answer: str, outputs: Sequence[str]) -> float:

@@ -7,9 +7,10 @@ is not plainly right.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.manifest import ConfigInfo
@@ -43,25 +44,41 @@ WORDS, SHORTEST = 4, 4
 #: Example rows of each label of a config.
 EXAMPLES = 2
 
+#: What an answer shows: for each needle its cell of depth, and whether its value is named.
+Evidence = list[tuple[int, bool]]
 
-class _Line(NamedTuple):
-    """What is known of a row: its digest, and if all samples are answered, its scores.
 
-    Where the exact scores are not there, they depend on the context.
+@dataclass
+class _Samples:
+    """What is known of the samples of a config's rows, those of a row one after the other.
+
+    A sample without an answer has an empty text and no scores. Where its exact scores are not
+    there, they depend on the context.
     """
 
-    question: str
-    records: Sequence[Answer | None]
-    texts: Sequence[str] = ()
-    official: Sequence[float] = ()
-    exact: Sequence[tuple[float, float]] = ()
-    label: tuple[str, str] | None = None  # of the first sample that has one, and its text
-    evidence: Sequence[tuple[int, bool]] = ()
+    number: int  # of each row
+    records: list[Answer | None]
+    texts: list[str]
+    official: list[Any]  # float, or None
+    exact: list[Any]  # tuple of two floats, or None
 
-    @property
-    def scored(self) -> Iterator[tuple[str, float]]:
-        """The texts with their official scores."""
-        return zip(self.texts, self.official, strict=True)
+    def __post_init__(self) -> None:
+        """See which rows are answered, by all of their samples."""
+        ends = range(self.number, len(self.records) + 1, self.number)
+        self.places = [slice(end - self.number, end) for end in ends]
+        self.answered = [None not in self.official[place] for place in self.places]
+
+    def means(self, column: list[Any]) -> list[Any]:
+        """Return the mean of a column by row; None for rows that are not answered."""
+        if self.number == 1:
+            return column
+        rows = zip(self.places, self.answered, strict=True)
+        return [fmean(column[place]) if holds else None for place, holds in rows]
+
+    def rows(self, marks: Iterable[object]) -> tuple[int, ...]:
+        """Return the answered rows with a sample that is marked."""
+        rows = {place // self.number for place, mark in enumerate(marks) if mark}
+        return tuple(sorted(row for row in rows if self.answered[row]))
 
 
 class Scorer:
@@ -75,6 +92,7 @@ class Scorer:
         self.examples: list[Example] = []
         self.reasons: Counter[str] = Counter()
         self._is_run = is_run
+        self._asked: tuple[list[Any], list[str]] = [], []
         self._extra, self._samples = int(run.sampling.get("extra_tokens", 0)), run.samples
         self._has_digests = any(answer.question_digest for answer in answers.values())
 
@@ -91,51 +109,88 @@ class Scorer:
         )
         has_claims = isinstance(task.params, Niah) and task.params.none != "no"
         # Whether an answer claims a value depends on the context.
-        read = self.data.read if has_claims else self.data.question_rows
-        rows = [*read(config)]
-        lines = [self._line(config, row, task) for row in rows]
-        unread = {n for n, line in enumerate(lines) if line.official and not line.exact}
-        with closing(self.data.read_some(config, unread)) as whole:
-            for row in whole:
-                lines[row.index] = _read(row, task, lines[row.index])
-        examples = Counter[str]()
-        for row, line in zip(rows, lines, strict=True):
-            kind, text = line.label or ("", "")
-            if kind and examples[kind] < EXAMPLES:
-                examples[kind] += 1
-                self.examples.append(_example(config, row, fmean(line.official), kind, text))
+        rows = [*(self.data.read if has_claims else self.data.question_rows)(config)]
+        questions = self._digests_of(rows)
+        samples = self._samples_of(config, task, rows, questions)
+        labels, evidence = self._read(config, task, rows, samples)
+        scores, examples = samples.means(samples.official), Counter[str]()
+        for index, (kind, text) in labels.items():
+            examples[kind] += 1
+            if examples[kind] <= EXAMPLES:
+                self.examples.append(_example(config, rows[index], scores[index], kind, text))
         digest = info.question_digest
         if not digest and len(rows) == info.rows:  # data of a version that did not record it
             of_rows = RowDigest()
             for row in rows:
                 of_rows.add(row)
             digest = of_rows.question_hexdigest()
-        return _config_scores(task, info, digest, lines)
+        scored = _config_scores(task, info, samples, labels, _depth(evidence))
+        return replace(scored, question_digest=digest, questions="".join(questions))
 
-    def _line(self, config: str, row: Row, task: Task) -> _Line:
-        question = question_digest(row)
-        samples = range(self._samples)
-        records = [self.answers.get((config, row.index, sample)) for sample in samples]
-        is_needle, is_open = isinstance(task.params, Niah), task.params.family == "qa"
-        texts, official, exact = list[str](), list[float](), list[tuple[float, float]]()
-        for record in records:
-            text = score = None
-            if record is not None:
-                _check(config, row, record, question)
-                if not self._why_unanswered(row, record) and record.text is not None:
-                    text, score = score_answer(row, task, record, opened=self._opened)
-                    texts.append(text)
-                    official.append(score)
+    def _digests_of(self, rows: Sequence[Row]) -> list[str]:
+        """Return the question digests of rows; lengths of a task often ask the same."""
+        asked = [(row.question, row.answer_prefix, row.outputs, row.max_new_tokens) for row in rows]
+        if asked != self._asked[0]:
+            self._asked = asked, [*map(question_digest, rows)]
+        return self._asked[1]
+
+    def _samples_of(
+        self, config: str, task: Task, rows: Sequence[Row], questions: Sequence[str]
+    ) -> _Samples:
+        """Return the answers to rows with what can be scored without their context."""
+        is_open, numbers = task.params.family == "qa", range(self._samples)
+        records, texts = list[Answer | None](), list[str]()
+        official, exact = list[Any](), list[Any]()
+        for row, question in zip(rows, questions, strict=True):
+            for number in numbers:
+                text, score, pair = "", None, None
+                record = self.answers.get((config, row.index, number))
+                if record is not None:
+                    _check(config, row, record, question)
+                    if not self._why_unanswered(row, record) and record.text is not None:
+                        text, score = score_answer(row, task, record, opened=self._opened)
+                if score == 1:
                     pair = exact_without_context(row, task, text, score)
-                    if pair == (1.0, 1.0) or (pair and is_open and score == 1):
-                        exact.append(pair)
-            self.tally.add(record, text, score)
-        if len(texts) < len(records):
-            return _Line(question, records)
-        if len(exact) < len(records) or (is_needle and not row.haystack):
-            return _Line(question, records, texts, official)
-        evidence = [*evidence_of(row, texts[0], official[0])] if is_needle else ()
-        return _Line(question, records, texts, official, exact, None, evidence)
+                    if pair != (1.0, 1.0) and not is_open:
+                        pair = None
+                records.append(record)
+                texts.append(text)
+                official.append(score)
+                exact.append(pair)
+        self.tally.add(records, texts, official)
+        return _Samples(self._samples, records, texts, official, exact)
+
+    def _read(
+        self, config: str, task: Task, rows: Sequence[Row], samples: _Samples
+    ) -> tuple[dict[int, tuple[str, str]], list[Evidence]]:
+        """Read the contexts that scores depend on, and complete the exact scores.
+
+        Returns:
+            by row, the label of the first sample that has one, and its text; and what the first
+            samples show of the evidence.
+        """
+        labels, evidence = dict[int, tuple[str, str]](), list[Evidence]()
+        is_needle, unread = isinstance(task.params, Niah), set[int]()
+        for index, (row, place) in enumerate(zip(rows, samples.places, strict=True)):
+            if not samples.answered[index]:
+                continue
+            if None in samples.exact[place] or (is_needle and not row.haystack):
+                unread.add(index)
+            elif is_needle:
+                text, score = samples.texts[place.start], samples.official[place.start]
+                evidence.append([*evidence_of(row, text, score)])
+        with closing(self.data.contexts(config, unread)) as contexts:
+            for index, context in contexts:
+                row, place = replace(rows[index], context=context), samples.places[index]
+                scored = [*zip(samples.texts[place], samples.official[place], strict=True)]
+                samples.exact[place] = [exact_scores(row, task, *pair) for pair in scored]
+                found = ((failure_of(row, task, *pair) or "", pair[0]) for pair in scored)
+                label = next((label for label in found if label[0]), None)
+                if label:
+                    labels[index] = label
+                if is_needle:
+                    evidence.append([*evidence_of(row, *scored[0])])
+        return labels, evidence
 
     def _why_unanswered(self, row: Row, record: Answer) -> str | None:
         """Return why a record of a run does not answer its row, beside what `settle` saw."""
@@ -156,17 +211,6 @@ class Scorer:
         return reason
 
 
-def _read(row: Row, task: Task, line: _Line) -> _Line:
-    """Return a line with what its texts name of the context."""
-    labels = ((failure_of(row, task, text, score) or "", text) for text, score in line.scored)
-    is_needle = isinstance(task.params, Niah)
-    return line._replace(
-        exact=[exact_scores(row, task, *pair) for pair in line.scored],
-        label=next((label for label in labels if label[0]), None),
-        evidence=[*evidence_of(row, *next(line.scored))] if is_needle else (),
-    )
-
-
 def _check(config: str, row: Row, record: Answer, question: str) -> None:
     """Refuse an answer to another question than its row's."""
     if record.question_digest not in (None, question):
@@ -183,67 +227,60 @@ def _check(config: str, row: Row, record: Answer, question: str) -> None:
 
 
 def _config_scores(
-    task: Task, info: ConfigInfo, question_digest: str, lines: Sequence[_Line]
+    task: Task,
+    info: ConfigInfo,
+    samples: _Samples,
+    labels: Mapping[int, tuple[str, str]],
+    depth: Depth | None,
 ) -> ConfigScores:
     """Return the scores of a config as columns."""
-    answered = [line if line.official else None for line in lines]
-    scored = [*filter(None, answered)]
-    labels: dict[str, list[int]] = {}
-    for index, line in enumerate(lines):
-        if line.label:
-            labels.setdefault(line.label[0], []).append(index)
-    by_sample: Sequence[Sequence[float]] = [line.official for line in scored]
-    if task.headline == "exact":
-        by_sample = [[exact for exact, _ in line.exact] for line in scored]
-    means = tuple(map(fmean, zip(*by_sample, strict=True)))
-    first = [line.records[0] if line else None for line in answered]
-    cost = cost_of(record for line in scored for record in line.records if record)
-
-    def rows(holds: Iterable[object]) -> tuple[int, ...]:
-        return tuple(index for index, marked in enumerate(holds) if marked)
-
+    number, answered, records = samples.number, samples.answered, samples.records
+    exact, f1 = ([pair and pair[side] for pair in samples.exact] for side in (0, 1))
+    headline = exact if task.headline == "exact" else samples.official
+    scored = [row for row, holds in enumerate(answered) if holds]
+    by_sample: list[list[float]] = [
+        [headline[row * number + sample] for row in scored] for sample in range(number)
+    ]
+    first = [records[row * number] if holds else None for row, holds in enumerate(answered)]
+    has_record = {place // number for place, record in enumerate(records) if record}
+    cost = cost_of(record for row in scored for record in records[samples.places[row]] if record)
+    failures: dict[str, list[int]] = {}
+    for index, (label, _) in labels.items():
+        failures.setdefault(label, []).append(index)
     return ConfigScores(
         digest=info.digest,
-        question_digest=question_digest,
         family=task.params.family,
         category=task.category,
         metric=task.metric,
-        rows=len(lines),
-        scores=Column([_mean(line.official) if line else None for line in answered]),
-        exact=Column([_mean([e for e, _ in line.exact]) if line else None for line in answered]),
-        f1=Column([_mean([f1 for _, f1 in line.exact]) if line else None for line in answered]),
+        rows=len(answered),
+        scores=Column(samples.means(samples.official)),
+        exact=Column(samples.means(exact)),
+        f1=Column(samples.means(f1)),
         characters=Counts([len(record.text or "") if record else None for record in first]),
         tokens=Counts([record.answer_tokens if record else None for record in first]),
-        truncated=rows(
-            line and any(a and a.finish == "length" for a in line.records) for line in answered
-        ),
-        empty=rows(line and not all(map(str.strip, line.texts)) for line in answered),
-        failed=rows(not line.official and any(line.records) for line in lines),
-        missing=rows(not any(line.records) for line in lines),
-        failures={label: tuple(indexes) for label, indexes in sorted(labels.items())},
-        depth=_depth([line.evidence for line in lines if line.evidence]),
+        truncated=samples.rows(record and record.finish == "length" for record in records),
+        empty=samples.rows(not text.strip() for text in samples.texts),
+        failed=tuple(sorted(has_record.difference(scored))),
+        missing=tuple(row for row in range(len(answered)) if row not in has_record),
+        failures={label: tuple(indexes) for label, indexes in sorted(failures.items())},
+        depth=depth,
         params=params_of(task),
         floor=info.floor,
         headline=task.headline,
         same_questions_as=task.same_questions_as,
-        samples=means if len(means) > 1 else (),
-        questions="".join(line.question for line in lines),
+        samples=tuple(map(fmean, by_sample)) if number > 1 and scored else (),
         cost=cost if cost.rows else None,
     )
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return numbers[0] if len(numbers) == 1 else fmean(numbers)
-
-
-def _depth(evidence: Sequence[Sequence[tuple[int, bool]]]) -> Depth | None:
+def _depth(evidence: Sequence[Evidence]) -> Depth | None:
     """Return the pieces of evidence of a config by depth; None if it has none."""
     pieces = Counter(chain.from_iterable(evidence))
     rows = Counter(cell for of_row in evidence for cell in {cell for cell, _ in of_row})
     cells = range(BINS)
     shown = tuple(pieces[cell, True] for cell in cells)
     total = tuple(pieces[cell, False] + shown[cell] for cell in cells)
-    return Depth(total, shown, tuple(rows[cell] for cell in cells)) if evidence else None
+    return Depth(total, shown, tuple(rows[cell] for cell in cells)) if pieces else None
 
 
 def evidence_of(row: Row, answer: str, score: float) -> Iterator[tuple[int, bool]]:

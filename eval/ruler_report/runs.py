@@ -7,7 +7,6 @@ not those of its protocol. Rows that flipped are right in one run and wrong in a
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
 from math import isfinite, nan
@@ -322,11 +321,10 @@ def _texts(
     texts = {}
     for config in dict.fromkeys(config for config, _ in keys):
         indexes = {index for name, index in keys if name == config}
-        with closing(dataset.read_some(config, indexes)) as rows:
-            for row in rows:
-                answer: Answer | None = answers.get((config, row.index, 0))
-                if answer is not None:
-                    texts[config, row.index] = (
-                        row.question[-LONGEST:], tuple(row.outputs), (answer.text or "")[:LONGEST]
-                    )  # fmt: skip
+        for row in dataset.question_rows(config):
+            answer: Answer | None = answers.get((config, row.index, 0))
+            if row.index in indexes and answer is not None:
+                texts[config, row.index] = (
+                    row.question[-LONGEST:], row.outputs, (answer.text or "")[:LONGEST]
+                )  # fmt: skip
     return texts

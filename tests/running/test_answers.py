@@ -77,10 +77,9 @@ def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | Non
 
 def counted(tally: Tally, *answers: Answer | None, opened: bool = False) -> Validity:
     """Count answers as if all were wrong."""
-    for answer in answers:
-        is_answer = answer is not None and answer.text is not None
-        text = scored_text(answer, opened=opened) if answer and is_answer else None
-        tally.add(answer, text, 0.0 if is_answer else None)
+    texts = [scored_text(answer, opened=opened) if answer else "" for answer in answers]
+    scores = [None if answer is None or answer.text is None else 0.0 for answer in answers]
+    tally.add(answers, texts, scores)
     return tally.validity()
 
 
