@@ -170,7 +170,7 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-tools: $(ENGINES)/recipes ## Run real models through every engine, and the tools of others; gigabytes, not part of check
-	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/running/test_ray.py tests/running/test_ray_nodes.py tests/test_spread.py
+	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/running/test_ray.py tests/running/test_ray_nodes.py
 
 stranger: $(VENV)/.test ## Do what README and tutorial say, word by word, in a fresh clone
 	$(BIN)/python tests/stranger.py

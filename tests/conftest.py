@@ -12,7 +12,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 import ruler_builders
-from tests import commands, leftovers
+from tests import commands
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
 from tests.commands import Done, succeeded
@@ -50,9 +50,8 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the tests off the network and out of the user's caches; leave no process behind."""
+    """Keep the tests off the network and out of the user's caches."""
     names = {
-        leftovers.NAME: leftovers.watch(),
         "RULER_CACHE": str(of_all_workers(tmp_path_factory) / "cache"),
         "HF_HOME": str(tmp_path_factory.mktemp("hf")),
         "RULER_OFFLINE": "1",

@@ -20,23 +20,10 @@ import ruler_builders
 import ruler_data
 import ruler_eval
 from ruler_builders.__main__ import table
-from ruler_builders.exchange.identify import Identities
-from ruler_builders.exchange.imports import Imported
-from ruler_builders.proof import Verdict
 from ruler_cli import commands
 from ruler_data import UsageError
-from ruler_data.index import FindResult
 from ruler_data.signatures import declared, options_of
 from ruler_data.views import html_text
-from ruler_eval.pages import PageCheck
-from ruler_eval.preflight import Diagnosis
-from ruler_eval.repetition import Repeat
-from ruler_report.baseline import Gate
-from ruler_report.board import Board
-from ruler_report.comparison import Comparison
-from ruler_report.contents import Report
-from ruler_report.publication import Publication
-from ruler_report.summary import ScoredRun
 from tests.conftest import ROOT
 
 PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report"]
@@ -124,18 +111,6 @@ def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
         ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):
         ruler_eval.run("x", out="y", data_parallel=0)
-
-
-RESULTS = (
-    ruler_data.Dataset, ruler_data.Manifest, ruler_data.Row, ruler_data.Rows, FindResult,
-    Identities, Imported, Verdict, Diagnosis, PageCheck, Repeat, ruler_eval.Run, ruler_eval.Scores,
-    Board, Comparison, Gate, Publication, Report, ScoredRun,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("result", RESULTS)
-def test_a_notebook_shows_every_result_as_html(result: type) -> None:
-    assert callable(getattr(result, "_repr_html_", None))
 
 
 def test_what_is_printed_is_text_in_a_notebook_too() -> None:

@@ -271,6 +271,7 @@ def test_local_sources_and_a_local_tokenizer_need_no_network(
     assert kinds(tmp_path / "out") == dict.fromkeys(names, "real")
 
 
+@pytest.mark.slow
 def test_the_sample_is_silent(asked: Asked, tmp_path: Path, no_network: tuple[str, ...]) -> None:
     order = (*asked, "--sources-kind", "sample", "--out", tmp_path / "out")
     done = run(*order, env={**UNAWARE, "HF_HOME": str(tmp_path)}, wrapper=no_network)

@@ -1,6 +1,5 @@
 """`ruler_data.load`: rows by config, from a folder or the Hub, checked before they are read."""
 
-from html import escape
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -64,18 +63,9 @@ def test_records_and_views_are_for_people_and_their_tables(folder: Path) -> None
     assert repr(load(folder)) == f"<Dataset {folder}: vt_1024, fwe_1024>"
     page = rows._repr_html_()
     assert page.count("<tr>") == 4 and "&lt;Rows vt_1024" in page and "<td>vt_1024/2</td>" in page
-    assert len(page) < 4000 and "<td>fwe_1024</td>" in load(folder)._repr_html_()
-    question = load(folder, "fwe_1024")[0].question
-    assert len(question) > 120 and escape(question) in load(folder, "fwe_1024")._repr_html_()
-
-
-def test_a_row_and_a_manifest_show_themselves_in_ten_lines(folder: Path) -> None:
-    row, manifest = load(folder, VT)[0], load(folder).manifest
-    for thing, words in ((row, ("vt_1024/0", *row.outputs[:1])), (manifest, ("mistral", VT))):
-        text, page = repr(thing), thing._repr_html_()
-        assert len(text.splitlines()) <= 10 and max(map(len, text.splitlines())) < 120
-        assert all(word in text and word in page for word in words)
-        assert text.isascii() and len(page) < 5000
+    for thing in (rows[0], load(folder).manifest):
+        assert "vt_1024" in repr(thing) and "vt_1024" in thing._repr_html_()
+        assert len(repr(thing).splitlines()) <= 10 and len(thing._repr_html_()) < 5000
 
 
 def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from ruler_builders import verify
-from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay
-from ruler_data import TASKS
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
@@ -36,23 +34,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     done = cli(*build(out))
     assert done.returncode == 0, done.stderr
     return out
-
-
-def test_rows_are_upstreams_and_its_length_can_be_derived(folder: Path) -> None:
-    tokenizer = load_tokenizer("mistral-v0.2")
-
-    def count(text: str) -> int:
-        return tokenizer.count([text])[0]
-
-    for name in TASK_NAMES:
-        arguments = Arguments(edition_of(NEW), TASKS[name], 4096, 3)
-        rows = read_rows(folder / config_file(f"{name}_4096"))
-        for row, theirs in zip(rows, replay(arguments, UpstreamSources(None), count), strict=True):
-            assert row.prompt == theirs.input + theirs.answer_prefix
-            assert list(row.outputs) == theirs.outputs
-            assert count(row.prompt) + row.max_new_tokens == theirs.length
-            sent = tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
-            assert row.length == sent + row.max_new_tokens
 
 
 def test_the_manifest_and_the_card_name_the_edition_and_its_defects(folder: Path) -> None:

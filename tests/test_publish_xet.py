@@ -1,23 +1,16 @@
 """Large files through Xet, the Hub's store: into a folder here, by the Hub's own library."""
 
 import hashlib
-import json
-import signal
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import ruler_data
-from tests.commands import finish, spawn, started
+from tests.commands import spawn
 from tests.conftest import Builds
 from tests.hub import Hub
-from tests.hub_faults import Act, answers, kill, kills
-from tests.hub_http import Handler
+from tests.hub_faults import answers
 from tests.publishing import FIRST, Publisher, Site, publishing
 
 XET = {"HF_HUB_DISABLE_XET": ""}
@@ -68,81 +61,6 @@ def test_what_xet_refuses_is_said(status: int, words: str, store: Path, site: Si
     done = site.publish(site.builds())
     assert done.code == 1 and words in done.said and str(status) in done.said, done.said
     assert site.held.tags == {}
-
-
-def known_to_xet(hub: Hub, folder: Path) -> None:
-    """Let the Hub say which of Xet's files each of a folder's is, so that readers go there."""
-    files = [str(path) for path in folder.rglob("*.parquet")]
-    for path, one in zip(files, pytest.importorskip("hf_xet").hash_files(files), strict=True):
-        hub.xet_hashes[hashlib.sha256(Path(path).read_bytes()).hexdigest()] = one.hash
-
-
-def kills_soon(pid: Callable[[], int]) -> Act:
-    """Answer, and kill the client while it does what it asked for."""
-
-    def act(handler: Handler, serve: Callable[[], None]) -> None:
-        serve()
-        time.sleep(0.02)
-        kill(pid)
-
-    return act
-
-
-@pytest.mark.slow
-def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_release(
-    store: Path, site: Site
-) -> None:
-    # The client makes the database of a store that is a folder, and does not survive a kill while
-    # it does so; a server of Xet has its own.
-    make = "import hf_xet as x; x.upload_bytes([b'x'], {!r}, None, None, None, 'dataset')"
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", make.format(f"local://{store}")], check=True
-    )
-    command, pids = (site.builds(), "--repo", site.repo, "--version", FIRST[1:]), list[int]()
-    token, commit = "GET .*/xet-write-token/", "POST .*/commit/"
-    for step, act in [
-        (token, kills(lambda: pids[-1], served=False)),
-        (token, kills_soon(lambda: pids[-1])),
-        (commit, kills(lambda: pids[-1], served=False)),
-        (commit, kills(lambda: pids[-1], served=True)),
-    ]:
-        site.hub.fail(step, act)
-        with site.publisher.started(*command) as process:
-            pids.append(process.pid)
-            said = finish(process).stderr
-        assert process.returncode == -signal.SIGKILL, said
-        site.hub.faults.clear()
-    last = site.publisher.command(*command)
-    assert last.returncode == 0, last.stderr
-    assert len(site.held.log()) == 2, "one commit for all that"
-    known_to_xet(site.hub, site.builds())
-    env = {**site.publisher.env(), "HF_HOME": str(store / "reader")}
-    site.hub.requests.clear()
-    done = spawn("ruler-data", "verify", site.repo, "--revision", FIRST, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not [line for line in site.hub.requests if line.startswith("GET") and ".parquet" in line]
-
-
-@pytest.mark.slow
-def test_rows_come_through_xet_and_a_killed_download_goes_on(store: Path, site: Site) -> None:
-    assert site.publish(site.builds(), FIRST[1:]).code == 0
-    known_to_xet(site.hub, site.builds())
-    config = next(site.builds().rglob("*.parquet")).parent.name
-    env = {**site.publisher.env(), "HF_HOME": str(store / "reader")}
-    arguments = ("show", site.repo, config, 0, "--revision", FIRST, "--json")
-    site.hub.requests.clear()
-    pids: list[int] = []
-    for act in (kills(lambda: pids[-1], served=False), kills_soon(lambda: pids[-1])):
-        site.hub.fail("GET .*/xet-read-token/", act)
-        with started("ruler-data", *arguments, env=env) as process:
-            pids.append(process.pid)
-            finish(process)
-        site.hub.faults.clear()
-    done = spawn("ruler-data", *arguments, env=env)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ruler_data.load(site.builds(), config)[0].to_record()
-    assert [line for line in site.hub.requests if "xet-read-token" in line]
-    assert not [line for line in site.hub.requests if line.startswith("GET") and ".parquet" in line]
 
 
 @pytest.mark.slow

@@ -28,9 +28,6 @@ from ruler_eval.metrics import (
     soft_match,
     soft_part,
 )
-from tests.commands import call_in
-from tests.hub import Hub
-from tests.publishing import FIRST, Publisher
 from tests.rows import counter, rows_of
 
 SUITE = packaged()["ruler2"].tasks
@@ -258,18 +255,6 @@ def test_rows_of_this_suite_are_identified(built: Path) -> None:
     assert [(one.task, one.edition, one.same) for one in found] == [
         (name, "balanced", 2) for name in BUILT
     ]
-
-
-def test_rows_of_this_suite_are_published_and_found(
-    publisher: Publisher, hub: Hub, repo: str, built: Path
-) -> None:
-    trial = publisher(built, repo, dry_run=True, allow_sample=True)
-    assert trial.code == 0 and repo not in hub.repos, trial.said
-    assert {path.partition("/")[0] for path in trial.to_send} >= {f"{name}_4096" for name in BUILT}
-    assert publisher(built, repo, allow_sample=True).code == 0
-    asked = ("find", "--model", "mistral", "--in", repo)
-    done = call_in(publisher.pool, "ruler-data", *asked, env=publisher.env())
-    assert f"{repo} {FIRST}, commit" in done.stdout, done.stderr
 
 
 def test_a_tool_that_scores_otherwise_gets_no_rows(built: Path, tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
-"""The real Hub's answers, replayed; and the program that collects them, against a server here."""
+"""The real Hub's answers, replayed."""
 
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,25 +10,14 @@ from typing import Any
 import pytest
 
 from ruler_builders.publish.release import token_faults
+from ruler_data import UsageError
 from tests import forks
-from tests.commands import HANG, succeeded
-from tests.conftest import ROOT
+from tests.commands import HANG
 from tests.hub import running
 from tests.hub_http import Handler, Refused
-from tests.smoke import ANSWERS
+from tests.smoke import ANSWERS, smoke
 
 RECORDED = json.loads(ANSWERS.read_text(encoding="utf-8"))
-#: What this project reads of the Hub's answers: by answer, the path of keys.
-READ = {
-    "whoami": ["name", "orgs.0.name", "auth.accessToken.role"],
-    "info": ["sha"],
-    "tree": ["0.path", "0.oid", "0.size"],
-    "refs": ["tags.0.name", "tags.0.targetCommit"],
-    "viewer": ["viewer"],
-    "first rows": ["rows.0.row.task"],
-    "croissant": ["recordSet.0.@id"],
-    "leaderboard": ["0.rank"],
-}
 REPO, SHA = "OWNER/NAME-smoke", RECORDED["answers"]["info"]["body"]["sha"]
 
 
@@ -120,74 +107,10 @@ def test_the_client_says_what_the_recorded_hub_refuses(ask: Ask) -> None:
     assert ask("head", REPO, instead="deleted") is None
 
 
-def value(body: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    for key in path.split("."):
-        body = body[int(key) if key.isdigit() else key]
-    return body
-
-
-@pytest.fixture(scope="module")
-def minihub(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not (shared / "tools" / "minihub.py").is_file():
-        pytest.skip("the other server is not here")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(shared / "tools"))
-        patch.setattr(sys, "dont_write_bytecode", True)
-        server = __import__("minihub").MiniHub(root=tmp_path_factory.mktemp("hub"))
-    with server:
-        yield server
-
-
-def smoke(server: Any, repo: str, out: Path) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
-    code = (
-        "import sys; from pathlib import Path; from tests.smoke import smoke; "
-        "sys.exit(not smoke(sys.argv[1], Path(sys.argv[2])))"
-    )
-    env = {**os.environ, **server.env(home=out.parent / "hf"), "HF_HUB_OFFLINE": "",
-           "RULER_OFFLINE": "", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}  # fmt: skip
-    return subprocess.run([sys.executable, "-c", code, repo, str(out)], cwd=ROOT, env=env,
-                          capture_output=True, text=True, check=False)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
-    minihub: Any,  # noqa: ANN401
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / "answers.json"
-    succeeded(smoke(minihub, "tester/ruler-smoke", out))
-    assert not minihub.store.repos, "the repo is deleted"
-    found = json.loads(out.read_text(encoding="utf-8"))
-    assert found["answers"].keys() == RECORDED["answers"].keys() and found["seen"]
-    holds_what_is_read(found)
-    assert found["answers"]["bad card"]["status"] == 400
-    assert "tester" not in out.read_text(encoding="utf-8")
-    assert found["answers"]["whoami"]["body"]["orgs"][0]["name"] == "ANOTHER"
-    minihub.store.create("dataset", "tester/mine-smoke", True)
-    before = len(minihub.log)
-    for repo, said in (("tester/mine-smoke", "exists already"), ("tester/mine", "ends in -smoke")):
-        refused = smoke(minihub, repo, out)
-        assert refused.returncode and said in refused.stderr
-    assert {one["method"] for one in minihub.log[before:]} <= {"GET", "HEAD"}
-    assert list(minihub.store.repos) == ["datasets/tester/mine-smoke"]
-
-
-def holds_what_is_read(book: dict[str, Any]) -> None:
-    """Check the answers of the real Hub, or of a server that stands for it."""
-    answers = book["answers"]
-    assert {"whoami", "info", "tree", "refs"} <= {k for k in READ if answers[k]["status"] == 200}
-    for name, paths in READ.items():
-        for path in paths if answers[name]["status"] == 200 else ():
-            assert value(answers[name]["body"], path) is not None, name
-    readers = [one for one in answers.values() if "printed" in one]
-    assert len({one["printed"] for one in readers}) == 1, "the same rows, however they are read"
-
-
-def test_the_recorded_answers_say_where_they_are_from_and_hold_what_is_read() -> None:
-    real = RECORDED["seen"] and RECORDED["endpoint"] == "https://huggingface.co"
-    assert real or "documentation" in RECORDED["source"]
-    holds_what_is_read(RECORDED)
-    assert list(token_faults(RECORDED["answers"]["whoami"]["body"], "OWNER")) == []
+def test_the_smoke_run_deletes_no_repo_of_another_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ends in -smoke is wanted, since the repo is deleted"):
+        smoke("me/mine", tmp_path / "answers.json")
+    assert not any(tmp_path.iterdir())
 
 
 def granted(*permissions: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Tokenizers from the Hub's cache: all that decides on tokens and template, or a refusal."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from tests.conftest import Cli
 from tests.running import tiny
 
 COMMIT = "c" * 40
-BUILD = ("build", "--tokenizer", "org/tok", "--tasks", "vt", "--lengths", 16384, "--rows", 1)
 
 
 @pytest.fixture
-def cached(tmp_path: Path) -> Path:
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The Hub's cache of a model of which one file was downloaded, and nothing was noted."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     pairs = [("e", "s"), ("t", "h"), ("r", "e")]
@@ -32,28 +30,21 @@ def cached(tmp_path: Path) -> Path:
     (repo / "refs").mkdir()
     (repo / "refs" / "main").write_text(COMMIT, encoding="ascii")
     tokenizer.save(str(repo / "snapshots" / COMMIT / "tokenizer.json"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(repo.parent))
     return repo
 
 
-def build(cli: Cli, cached: Path, out: Path) -> tuple[int, str]:
-    env = {**os.environ, "HF_HUB_CACHE": str(cached.parent), "HF_HUB_OFFLINE": "1"}
-    done = cli(*BUILD, "--sources-kind", "sample", "--out", out, env=env)
-    return done.returncode, done.stderr
+def test_half_a_cache_has_no_template(cached: Path) -> None:
+    with pytest.raises(UsageError, match="not complete in the Hub's cache"):
+        load_tokenizer("org/tok")
 
 
-def test_half_a_cache_has_no_template(cached: Path, tmp_path: Path, cli: Cli) -> None:
-    code, said = build(cli, cached, tmp_path / "out")
-    assert code == 2 and "not complete in the Hub's cache" in said
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_cache_that_notes_gaps_is_whole(cached: Path, tmp_path: Path, cli: Cli) -> None:
+def test_a_cache_that_notes_gaps_is_whole(cached: Path) -> None:
     noted = cached / ".no_exist" / COMMIT
     noted.mkdir(parents=True)
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         (noted / name).touch()
-    code, said = build(cli, cached, tmp_path / "out")
-    assert code == 0, said
+    assert load_tokenizer("org/tok").count(["these"]) == [3]
 
 
 def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(

@@ -143,7 +143,7 @@ def test_first_words_have_the_sentences_that_punkt_gives(
 @given(
     text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip), words=st.integers(0, 90)
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_repeated_text_is_repeated(text: str, words: int, cutter: PunktSentenceTokenizer) -> None:
     once = " ".join(text.replace(".", ". ").split())
     listed = once.split(" ")

@@ -165,14 +165,12 @@ def test_solvers_find_wrong_answers_and_evidence_without_tokenizer_and_sources(
 
 ORDERS: dict[str, Callable[[list[Row]], list[Row]]] = {
     "two rows swapped": lambda rows: [rows[1], rows[0], *rows[2:]],
-    "in reverse": lambda rows: rows[::-1],
     "sorted and renumbered": lambda rows: [
         replace(row, index=place) for place, row in enumerate(sorted(rows, key=lambda r: r.context))
     ],
     "the first one left out": lambda rows: rows[1:],
     "the last one left out": lambda rows: rows[:-1],
     "a row twice": lambda rows: [*rows, rows[1]],
-    "all like the first": lambda rows: [replace(rows[0], index=row.index) for row in rows],
 }
 
 
@@ -334,10 +332,6 @@ def test_a_config_without_rows_is_found_whatever_lies_beside_it(
 
 NOTATIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "keys in another order": lambda body: dict(reversed(body.items())),
-    "configs in another order": lambda body: {
-        **body,
-        "configs": dict(reversed(body["configs"].items())),
-    },
     "an integer for a number": lambda body: json.loads(json.dumps(body).replace("1.0,", "1,")),
     "a field without a value": lambda body: {**body, "endorsed": None},
 }
@@ -351,7 +345,7 @@ def test_another_notation_is_found(notation: str, folder: Path, tmp_path: Path, 
     must_find(cli("verify", copy, "--tasks", "vt"), "manifest.json: line ")
 
 
-@pytest.mark.parametrize("holder", ["", "tokenizer", "configs.vt_1024", "sources.0"])
+@pytest.mark.parametrize("holder", ["", "sources.0"])
 def test_a_field_too_many_is_found(holder: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(folder, tmp_path)
     body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
@@ -398,11 +392,7 @@ def test_another_version_switches_nothing_off(
 
 
 TEXTS = {
-    "body of the card": ("README.md", "Prompts match", "Prompts roughly match"),
     "an example of the card": ("README.md", "Make sure to memorize it", "Forget it"),
-    "a figure of the card": ("README.md", " %, ", " %, 1"),
-    "header of the card": ("README.md", "benchmark", "leaderboard"),
-    "licence in the header": ("README.md", "license:\n- apache-2.0", "license:\n- mit"),
     "an alias bomb in the header": ("README.md", "---\n", "---\na: &a [x]\nb: [*a, *a]\n"),
     "licences": ("LICENSES.md", "CC0-1.0", "MIT"),
 }
@@ -451,28 +441,25 @@ def without_page_index(data: bytes) -> bytes:
     return data[:end] + bytes(footer(data) - end) + data[footer(data) :]
 
 
-def written(change: Callable[[pa.Table], pa.Table], **options: object) -> Callable[[bytes], bytes]:
+def written(
+    change: Callable[[pa.Table], pa.Table] = lambda table: table,
+    *,
+    more: int = 0,
+    **options: object,
+) -> Callable[[bytes], bytes]:
     """Return an edit that writes a changed table with the builder's own writer and options."""
 
     def edit(data: bytes) -> bytes:
         table = change(pq.read_table(pa.BufferReader(data)))
         sink = pa.BufferOutputStream()
-        layout = {**parquet_options(TASKS["vt"]), **options}
+        layout = {**parquet_options(TASKS[table["task"][0].as_py()]), **options}
         with pq.ParquetWriter(sink, table.schema, **layout) as writer:
             writer.add_key_value_metadata({"canary": CANARY})
-            for part in (table, *([table.slice(0, 0)] if "empty" in change.__name__ else [])):
+            for part in (table, *[table.slice(0, 0)] * more):
                 writer.write_table(part)
         return bytes(sink.getvalue().to_pybytes())
 
     return edit
-
-
-def as_it_is(table: pa.Table) -> pa.Table:
-    return table
-
-
-def with_an_empty_group(table: pa.Table) -> pa.Table:
-    return table
 
 
 def nullable(table: pa.Table) -> pa.Table:
@@ -486,53 +473,44 @@ def with_nested_metadata(table: pa.Table) -> pa.Table:
 
 
 WRITER = f"parquet-cpp-arrow version {pa.__version__}"
-#: Forged containers of the same rows.
+#: Forged containers of the same rows, by task.
 CONTAINERS: dict[str, Callable[[bytes], bytes]] = {
-    "false statistics": in_footer(b"vt", b"zz"),
-    "a page index of zeros": without_page_index,
-    "a script before the footer": lambda data: (
-        data[: footer(data)] + b"#!/bin/sh\nrm -rf /\n" + data[footer(data) :]
-    ),
-    "another writer": in_footer(WRITER.encode(), f"{'GPT-9 scores 100 %':{len(WRITER)}}".encode()),
-    "nested metadata": written(with_nested_metadata),
-    "snappy": written(as_it_is, compression="snappy", compression_level=None),
-    "no page index": written(as_it_is, write_page_index=False),
-    "no checksums": written(as_it_is, write_page_checksum=False),
-    "nullable columns": written(nullable),
-    "an empty group": written(with_an_empty_group),
-    "other metadata": written(lambda table: table.replace_schema_metadata({"claim": "100 %"})),
+    "vt": in_footer(b"vt", b"zz"),  # false statistics
+    "cwe": without_page_index,
+    "fwe": lambda data: data[: footer(data)] + b"#!/bin/sh\nrm -rf /\n" + data[footer(data) :],
+    "qa_1": in_footer(WRITER.encode(), f"{'GPT-9 scores 100 %':{len(WRITER)}}".encode()),
+    "qa_2": written(with_nested_metadata),
+    "niah_single_1": written(compression="snappy", compression_level=None),
+    "niah_single_2": written(write_page_index=False),
+    "niah_single_3": written(write_page_checksum=False),
+    "niah_multikey_1": written(nullable),
+    "niah_multikey_2": written(more=1),  # an empty group
+    "niah_multikey_3": written(lambda table: table.replace_schema_metadata({"claim": "100 %"})),
 }
 
 
-@pytest.mark.parametrize("forgery", CONTAINERS)
-def test_another_container_is_found(forgery: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    data = CONTAINERS[forgery]((copy / VT).read_bytes())
-    assert data != (copy / VT).read_bytes()
-    edit_file(copy, "vt_1024", data)
+def test_other_containers_are_found(folder: Path, tmp_path: Path, cli: Cli) -> None:
+    copy, files = copy_of(folder, tmp_path), [file_of(f"{task}_1024") for task in CONTAINERS]
+    for task, forgery in CONTAINERS.items():
+        path = copy / file_of(f"{task}_1024")
+        data = forgery(path.read_bytes())
+        assert data != path.read_bytes()
+        edit_file(copy, f"{task}_1024", data)
     render(copy)
-    found = must_find(cli("verify", copy, "--tasks", "vt"))
-    assert all(line.startswith(VT) for line in found)
+    found = must_find(cli("verify", copy))
+    assert {line.partition(":")[0] for line in found} == {*files}
 
 
 def test_with_another_pyarrow_the_container_is_claimed(folder: Path, tmp_path: Path) -> None:
     assert not any("pyarrow" in line for line in ruler_builders.verify(folder).claimed)
     copy, other = copy_of(folder, tmp_path), WRITER[:-6] + "21.0.0"
-    data = written(as_it_is, write_page_index=False)((copy / VT).read_bytes())
+    data = written(write_page_index=False)((copy / VT).read_bytes())
     edit_file(copy, "vt_1024", in_footer(WRITER.encode(), other.encode())(data))
     edit_manifest(copy, pyarrow="21.0.0")
     render(copy)
     verdict = ruler_builders.verify(copy, tasks="vt", progress=False)
     assert verdict.exit_status == 0, verdict.findings
     assert any("bytes of parquet files: of pyarrow 21.0.0" in line for line in verdict.claimed)
-
-
-@pytest.mark.parametrize("name", ["README.md", VT])
-def test_a_symbolic_link_is_found(name: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    (copy / name).rename(tmp_path / "elsewhere")
-    (copy / name).symlink_to(tmp_path / "elsewhere")
-    must_find(cli("verify", copy, "--tasks", "vt"), f"{name}: is a symbolic link")
 
 
 def test_a_source_left_out_is_found(folder: Path, tmp_path: Path, cli: Cli) -> None:

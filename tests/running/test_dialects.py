@@ -225,22 +225,13 @@ def test_quota_is_not_rate_and_ends_the_run_at_once(server: FakeServer, ask: Ask
 
 
 @pytest.mark.parametrize(
-    ("code", "headers"),
+    "body",
     [
-        (429, {"retry-after-ms": "40"}),
-        (429, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40ms"}),
-        (520, {}),
-        (529, {"Retry-After": "0"}),
+        {"object": "error", "message": "no GPU"},
+        {"detail": "no GPU"},
+        {"error": {"message": "no GPU", "code": 502}},
     ],
 )
-def test_a_rate_limit_is_waited_for_as_it_asks(
-    server: FakeServer, ask: Ask, code: int, headers: dict[str, str]
-) -> None:
-    server.fault = lambda n, b: well(n, b) if n % 3 else status(code, b"no", **headers)
-    succeeded(ask())
-
-
-@pytest.mark.parametrize("body", [{"object": "error", "message": "no GPU"}, {"detail": "no GPU"}])
 def test_an_error_inside_of_status_200_is_shown(server: FakeServer, ask: Ask, body: Body) -> None:
     server.fault = lambda n, b: status(200, json.dumps(body).encode())
     assert "the server reports an error: 'no GPU'" in refusal(ask("--rows", 1, patience=1), 1)

@@ -74,11 +74,23 @@ def status(code: int, data: bytes = b"no", **headers: str) -> Reply:
 
 
 FAULTS: dict[str, Fault] = {
-    "429 with Retry-After": lambda n, b: well(n, b) if n % 3 else status(429, Retry_After="0.05"),
-    "500": lambda n, b: well(n, b) if n % 4 else status(500),
-    "HTML": lambda n, b: well(n, b) if n % 4 else status(200, b"<html>sorry</html>"),
-    "dropped": lambda n, b: well(n, b) if n % 5 else None,
-    "null": lambda n, b: well(n, b) if n % 5 else status(200, b"null"),
+    name: lambda n, b, reply=reply: well(n, b) if n % 4 else reply  # type: ignore[misc]
+    for name, reply in {
+        "429 with Retry-After": status(429, Retry_After="0.05"),
+        "429 in ms": status(429, retry_after_ms="40"),
+        "429 with a reset": status(
+            429,
+            x_ratelimit_remaining_requests="0",
+            x_ratelimit_reset_requests="40ms",
+        ),
+        "500": status(500),
+        "520": status(520),
+        "529": status(529, Retry_After="0"),
+        "HTML": status(200, b"<html>sorry</html>"),
+        "an error": status(200, b'{"error": {"message": "Provider is busy", "code": 502}}'),
+        "null": status(200, b"null"),
+        "dropped": None,
+    }.items()
 }
 
 

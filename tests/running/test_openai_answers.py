@@ -157,15 +157,6 @@ def test_no_whole_record_no_answer(tmp_path: Path, server: FakeServer, ask: Ask,
     assert all(reason in str(line["error"]) for line in lines(tmp_path))
 
 
-def test_an_error_in_200_is_tried_again(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
-    busy = json.dumps({"error": {"message": "Provider is busy", "code": 502}}).encode()
-    server.fault = lambda n, b: well(n, b) if n % 3 else status(200, busy)
-    succeeded(ask())
-    server.fault = lambda n, b: status(200, busy)
-    error = refusal(ask("--rows", 2, out=tmp_path / "b", patience=1), 1)
-    assert "the server reports an error: 'Provider is busy'" in error
-
-
 def test_a_pause_beyond_the_patience_is_reported(server: FakeServer, ask: Ask) -> None:
     server.fault = lambda n, b: status(429, Retry_After="600")
     error = refusal(ask("--rows", 2), 1)

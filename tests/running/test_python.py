@@ -328,14 +328,6 @@ def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_p
     assert arguments["ratio"]["url"].startswith("[address]#")
 
 
-def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
-    done = run(frozen, tmp_path, generate=gold, rows=3)
-    assert repr(done) == f"<Run {tmp_path}: 6 of 6 rows answered>"
-    assert "<td>vt_2048</td><td>3</td><td>3</td>" in done._repr_html_()
-    (first, *_) = done.to_records()
-    assert {"config", "index", "text", "error"} <= set(first)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
