@@ -10,6 +10,7 @@ import signal
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,18 +33,22 @@ import ruler_report.commands
 from ruler_builders.sources.wheel import WHEEL
 from ruler_data import Rows, UsageError
 from ruler_data.errors import RulerError
+from ruler_data.hub.client import client as hub_client
 from ruler_data.parquet import UNREADABLE
 from ruler_data.signatures import _names, declared
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.untrusted.pages import opened
 from tests.conftest import Builds, Cli
+from tests.hub import Blob, running
+from tests.hub_http import Handler, Serve
 from tests.running import tiny
 from tests.running.server import FakeServer
 from tests.runs import golden, make_run
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
 
 GIGABYTE = 1 << 30
-SERVERS = list[FakeServer]()
+#: Servers that bombs have started.
+SERVERS = ExitStack()
 #: A function with its name, for which typing has no type.
 Function = Any
 
@@ -76,7 +81,7 @@ VALUES = {
     "revision", "rows", "score", "shard", "task", "tasks", "template", "until_decided", "version",
 }  # fmt: skip
 #: By public function and parameter: the kind of place that it reads. `written` is not read, `hub`
-#: a repo: its files are measured before they are downloaded, and read as those of a folder.
+#: a repo; what reads `data` reads repos, too.
 DOORS: dict[Function, dict[str, str]] = {
     ruler_data.config_name: {},
     ruler_data.parse_config: {"name": "value"},
@@ -291,10 +296,60 @@ def long_answer(folder: Path) -> Path:
 
 def served(reply: bytes, encoding: str = "identity") -> str:
     """Return the address of a server that gives this reply to every request, until the end."""
-    server = FakeServer(lambda body: "x")
+    server = SERVERS.enter_context(FakeServer(lambda body: "x"))
     server.rule = lambda body: (200, {"Content-Encoding": encoding}, reply)
-    SERVERS.append(server)
     return server.url
+
+
+class Swollen(bytes):
+    """Bytes that are said to be three billion."""
+
+    def __len__(self) -> int:
+        return 3 << 30
+
+
+def endless(handler: Handler, _serve: Serve) -> None:
+    """Send a megabyte again and again, as long as somebody listens."""
+    handler.send_response(200)
+    for name, value in (("X-Repo-Commit", "0" * 40), ("ETag", '"x"')):
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.close_connection = True
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b" " * (1 << 20))
+
+
+def hosted(
+    folder: Path, bomb: Callable[[Path], object] = Path, swollen: str = "", fault: str = ""
+) -> str:
+    """Put a folder on a Hub as org/x, where a file is too large, or never ends."""
+    bomb(folder)
+    hub = SERVERS.enter_context(running())
+    patch = SERVERS.enter_context(pytest.MonkeyPatch.context())
+    for variable, value in hub.env().items():
+        patch.setenv(variable, value)
+    for variable, setting in {
+        "ENDPOINT": hub.endpoint,
+        "HUGGINGFACE_CO_URL_TEMPLATE": hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(folder / "cache"),
+        "HF_HUB_OFFLINE": False,
+    }.items():
+        patch.setattr(f"huggingface_hub.constants.{variable}", setting)
+    hub_client.cache_clear()
+    files = {
+        str(path.relative_to(folder)): Blob(path.read_bytes(), large=path.suffix == ".parquet")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    hub.create("org/x")
+    index = {"index.json": Blob(b"{}", large=False)}
+    hub.repos["org/x"].commit(
+        {**index, **files, **({swollen: Blob(Swollen(b"{"), large=False)} if swollen else {})}
+    )
+    if fault:
+        hub.fail(f"GET .*{fault}", endless, times=99)
+    return "org/x"
 
 
 def with_results(folder: Path) -> Path:
@@ -365,6 +420,17 @@ BOMBS: dict[str, dict[str, Callable[[Path], Path | str]]] = {
         "zipped bytes": lambda _: served(zlib.compress(b" " * 10**8), "deflate"),
         "a stream of other things": lambda _: served(b'data: {"choices": ["x"]}\n'),
     },
+    "hub": {
+        **{
+            f"{name} of 3 GB": partial(hosted, swollen=name)
+            for name in ("index.json", MANIFEST, "README.md")
+        },
+        **{
+            f"{name} without end": partial(hosted, fault=name) for name in ("index.json", MANIFEST)
+        },
+        "a manifest of many configs": partial(hosted, bomb=partial(many_configs, MANIFEST)),
+        "a file of rows": partial(hosted, bomb=partial(packed, "many spans")),
+    },
     "suite": {
         "a suite of 3 GB": partial(alone, "suite.yaml"),
         "aliases": lambda folder: written("suite.yaml", LAUGHS, folder) / "suite.yaml",
@@ -376,6 +442,7 @@ BOMBS: dict[str, dict[str, Callable[[Path], Path | str]]] = {
 SERVED: dict[str, Any] = {"data": "DATA", "model": "m", "base_url": "URL", "tasks": "vt", "rows": 1}
 RELEASED = {"repo": "org/x", "dry_run": True}
 ARGUMENTS: dict[Function, dict[str, Any]] = {
+    ruler_data.find: {"model": "model"},
     ruler_data.load: {"config": "vt_1024"},
     ruler_builders.build: {
         "tasks": "niah_single_2,qa_1,qa_2", "lengths": "4096", "rows": 1, "out": "OUT",
@@ -384,6 +451,7 @@ ARGUMENTS: dict[Function, dict[str, Any]] = {
     ruler_builders.identify: {"data": "DATA"},
     ruler_builders.import_rows: {"data": "DATA", "tokenizer": "mistral-v0.2", "out": "OUT"},
     ruler_builders.verify: {"data": "DATA"},
+    ruler_builders.commands.find: {"model": "model"},
     ruler_builders.commands.show: {"config": "vt_1024"},
     ruler_builders.commands.publish: {"folder": "DATA", "allow_sample": True, **RELEASED},
     ruler_builders.commands.release: {
@@ -415,6 +483,10 @@ def arguments(function: Function, parameter: str, place: object, good: Any) -> d
         values |= {"suite": "domains", "tasks": "all"}
     if function is ruler_eval.run and parameter == "baseline":
         values["until_decided"] = "not-worse"
+    if place == "org/x" and "revision" in inspect.signature(function).parameters:
+        values["revision"] = "main"
+    if parameter == "data" and function in (ruler_eval.score, ruler_report.results):
+        del values["model"], values["protocol"]  # those of predictions; a run has its own
     values[parameter] = place
     if parameter == "runs":
         values[parameter] = [place]
@@ -436,7 +508,7 @@ def good(builds: Builds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     empty = base / "empty"
     empty.mkdir()
     run, model = make_run(base / "run", data, golden), tiny.make_model(base / "model")
-    kinds = {"data": data, "run": run, "model": model, "rows": data}
+    kinds = {"data": data, "run": run, "model": model, "rows": data, "hub": data}
     with FakeServer(lambda body: "x") as server:
         yield {"DATA": str(data), "RUN": run, "URL": server.url, "empty": empty, **kinds}
 
@@ -472,19 +544,19 @@ def test_no_bomb_passes_a_door(
         outcomes[f"{function.__module__}.{function.__name__} {parameter}"] = outcome(
             function, values
         )
-    while SERVERS:
-        SERVERS.pop().close()
+    SERVERS.close()
     assert "refused" in outcomes.values()
     assert {door: said for door, said in outcomes.items() if said not in ("refused", "read")} == {}
 
 
 def doors(kind: str) -> list[tuple[Function, str]]:
     """Return the functions, and their parameters, that read a kind of place."""
+    kinds = ("hub", "data") if kind == "hub" else (kind,)
     return [
         (function, parameter)
         for function, parameters in DOORS.items()
         for parameter, value in parameters.items()
-        if value == kind
+        if value in kinds and (kind, function) != ("hub", ruler_builders.build)
     ]
 
 
