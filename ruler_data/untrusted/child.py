@@ -6,7 +6,8 @@ process with a limit of memory and of CPU time for each call; after a call that 
 one is started. In this process run those of the registry, and, where the user says `--trust` or
 RULER_TRUST=1, all of them.
 
-As a program, this module is that child: calls come in and results go out, as Python's pickles.
+As a program, this module is that child: calls come in and results go out, as Python's pickles. Long
+texts follow a call as they are, uncopied.
 """
 
 import atexit
@@ -86,10 +87,14 @@ class _Child:
                 return None, TOO_MUCH
             process, answer = self._process, None
             assert process.stdin is not None and process.stdout is not None
-            call = pickle.dumps((function, subject, arguments))
+            texts = list[pickle.PickleBuffer]()
+            values = (function, subject, *map(_uncopied, arguments))
+            call = pickle.dumps(values, 5, buffer_callback=texts.append)
+            pieces: list[bytes | memoryview] = [call, *(text.raw() for text in texts)]
             try:
                 with suppress(BrokenPipeError, EOFError, pickle.UnpicklingError):
-                    process.stdin.write(len(call).to_bytes(8, "little") + call)
+                    process.stdin.write(pickle.dumps([*map(len, pieces)]))
+                    process.stdin.writelines(pieces)
                     process.stdin.flush()
                     answer = pickle.load(process.stdout)
             finally:
@@ -101,6 +106,13 @@ class _Child:
                 return None, TOO_MUCH
             result, failure = answer
             return result, failure
+
+
+def _uncopied(value: object) -> object:
+    """Mark bytes, alone or in a list, as what follows a call."""
+    if isinstance(value, list):
+        return [*map(_uncopied, value)]
+    return pickle.PickleBuffer(value) if isinstance(value, bytes) else value
 
 
 @cache
@@ -118,13 +130,17 @@ def _serve() -> None:
     limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     calls, results = sys.stdin.buffer, sys.stdout.buffer
-    while length := calls.read(8):
-        call = calls.read(int.from_bytes(length, "little"))
+    while True:
+        try:
+            sizes = pickle.load(calls)
+        except EOFError:
+            return
+        call, *texts = map(calls.read, sizes)
         # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
-        signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * len(call))
+        signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * sum(sizes))
         answer: tuple[Any, str | None]
         try:
-            name, subject, arguments = pickle.loads(call)
+            name, subject, *arguments = pickle.loads(call, buffers=texts)
             module, _, function = name.partition(":")
             answer = getattr(import_module(module), function)(subject, *arguments), None
         except MemoryError:
@@ -132,8 +148,8 @@ def _serve() -> None:
         except Exception as error:  # a template is a program and may raise anything
             answer = None, first_line(error)
         data = pickle.dumps(answer)
-        if len(data) > TIMES * len(call) + MORE:
-            data = pickle.dumps((None, f"it makes {len(data):,} bytes of {len(call):,}"))
+        if len(data) > TIMES * sum(sizes) + MORE:
+            data = pickle.dumps((None, f"it makes {len(data):,} bytes of {sum(sizes):,}"))
         signal.setitimer(signal.ITIMER_PROF, 0)
         results.write(data)
         results.flush()
