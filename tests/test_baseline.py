@@ -21,7 +21,7 @@ from ruler_report.summary import summarize
 from tests.commands import succeeded
 from tests.results import coin, config_result, questions_of, results_of
 from tests.running.processes import evaluate
-from tests.runs import refused, reported
+from tests.runs import refused
 from tests.test_report import save
 
 CONFIGS = ("vt_4096", "vt_8192", "niah_single_1_4096", "niah_single_1_8192")
@@ -186,17 +186,6 @@ def test_floor_and_ceiling_are_flagged() -> None:
     assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"
     assert str(found["cwe", 4096]).endswith("] floor")
     assert str(found["vt", 4096]).endswith("] ceiling")
-
-
-def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path) -> None:
-    base, kept = save(tmp_path / "full", run_with(0.0)), save(tmp_path / "half", run_with(0.3))
-    for runs in ([kept], [kept, base]):
-        page = reported(tmp_path / "out", *runs, "--baseline", base)
-        assert "in percent of org/lost-0.0 \\[claimed\\], with 95 % intervals" in page
-        assert page.count("### Retention of") == 1
-    (line,) = (line for line in page.splitlines() if line.startswith("| all tasks | 7") or
-               line.startswith("| all tasks | 6"))  # fmt: skip
-    assert line.count("\\[") == 3
 
 
 def test_an_instruct_model_on_rows_with_a_template_has_the_threshold_of_its_like() -> None:

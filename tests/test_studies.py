@@ -7,25 +7,13 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_eval.results_file import read_results
 from ruler_eval.scores import Scores, params_of
 from ruler_report.contents import build
 from tests.commands import succeeded
-from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
-from tests.runs import patchy, refused, scored_run
+from tests.runs import refused
 from tests.test_report import save
-
-MINE = """\
-name: mine
-about: A sweep of my own over names that say nothing.
-include: [vt]
-tasks:
-  vt_b: {family: vt, hops: 2}
-  vt_a: {family: vt, hops: 3}
-  fwe_x: {family: fwe, alpha: 1.5}
-"""
 
 
 def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) -> Scores:
@@ -60,28 +48,6 @@ def test_tasks_stand_beside_their_parameters(suite: str, heads: list[tuple[str, 
     tables = [table for table in report.tables if table.name.startswith("varied-")]
     assert [table.head[:-2] for table in tables] == heads
     assert all(len(table.rows) == len(packaged()[suite].tasks) for table in tables)
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
-    """The report of a run of a suite of one's own, built, answered and scored."""
-    folder = tmp_path_factory.mktemp("study")
-    (folder / "mine.yaml").write_text(MINE, encoding="utf-8")
-    few = ("--lengths", "1024,1536", "--rows", 10, "--sources-kind", "sample")
-    succeeded(cli("build", "--suite", folder / "mine.yaml", *few, "--out", folder / "data"))
-    run = scored_run(folder / "run", folder / "data", patchy(0.8, "study"))
-    succeeded(evaluate("report", run, "--out", folder))
-    return folder
-
-
-def test_every_form_of_the_report_has_the_table(report: Path) -> None:
-    config = read_results(report / "run").configs["vt_a_1024"]
-    assert (config.params["chains"], config.params["hops"]) == (1, 3)
-    page = (report / "index.html").read_text(encoding="utf-8")
-    assert "<caption>Tasks of vt: score in percent by length" in page
-    markdown = (report / "report.md").read_text(encoding="utf-8")
-    assert "| 3 | vt\\_a | " in markdown
-    assert ",vt_a,1024," in (report / "report.csv").read_text(encoding="utf-8")
 
 
 HOSTILE: list[dict[str, Any]] = [

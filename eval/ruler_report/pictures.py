@@ -192,7 +192,7 @@ def against_picture(
         drawn.append(Lines(title, moved, ticks, None if drawn else threshold, top))
     first = next(iter(panels.values()))
     alt = "; ".join(
-        f"{label} " + ", ".join(f"{point.value:.1f} at {x}" for x, point in line.items())
+        f"{label} " * bool(label) + ", ".join(f"{p.value:.1f} at {x}" for x, p in line.items())
         for label, line in first.items()
     )
     title = f"Score in percent by {name}, with 95 % intervals"
