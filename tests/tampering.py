@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ruler_builders.card import card_files
 from ruler_data import Manifest, Row, digest_rows
+from ruler_data.manifest import _self_digest, layout
 from ruler_data.tasks import Task
 
 Edit = Callable[[list[Row]], list[Row]]
@@ -60,6 +61,12 @@ def copy_of(folder: Path, tmp_path: Path) -> Path:
 def manifest_of(folder: Path) -> Manifest:
     """Return a folder's manifest."""
     return Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
+
+
+def sealed(body: dict[str, Any]) -> str:
+    """Return the text of a manifest with this content, whatever it is."""
+    body = {name: value for name, value in body.items() if name != "digest"}
+    return layout({"digest": _self_digest(body), **body})
 
 
 def edit_manifest(folder: Path, **changes: Any) -> None:  # noqa: ANN401 - forged values of any type

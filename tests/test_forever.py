@@ -22,10 +22,9 @@ from ruler_data.manifest import (
     Manifest,
     SourceInfo,
     TokenizerInfo,
-    _self_digest,
-    layout,
     read_manifest,
 )
+from tests.tampering import sealed
 
 FROZEN = Path(__file__).parent / "frozen"
 RELEASES = sorted(FROZEN.iterdir())
@@ -41,12 +40,6 @@ DIGESTS = {
         "qa_1_1024": "sha256:5643c27a294e9f47548300da279a2ea58da160dd0b1220dc9171fa13b66e20b6",
     },
 }
-
-
-def sealed(body: dict[str, Any]) -> str:
-    """Return the text of a manifest with this content."""
-    body = {name: value for name, value in body.items() if name != "digest"}
-    return layout({"digest": _self_digest(body), **body})
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """Freezing: rows in groups that streaming can start from."""
 
 import gc
-import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +17,7 @@ from ruler_report import results as score
 from tests.conftest import Builds
 from tests.rows import make
 from tests.runs import golden, make_run
-from tests.tampering import copy_of, manifest_of, question_digest, rows_of
+from tests.tampering import copy_of, manifest_of, question_digest, rows_of, sealed
 
 
 def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Path) -> None:
@@ -93,27 +90,14 @@ def test_tokenizers_and_lengths_ask_the_same_and_seeds_do_not(builds: Builds) ->
         assert reseeded[place].question_digest != info.question_digest
 
 
-def retyped(text: str, change: Callable[[dict[str, Any]], None]) -> str:
-    """Change the JSON of a manifest, and the digest that it carries of itself, by hand."""
-    body = json.loads(text)
-    change(body)
-    del body["digest"]
-    data = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
-    body = {"digest": f"sha256:{hashlib.sha256(data).hexdigest()}", **body}
-    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
-
-
-def older(body: dict[str, Any]) -> None:
-    del body["edition"], body["chat_template"]
-    for config in body["configs"].values():
-        del config["question_digest"]
-
-
 def test_scoring_records_the_digest_of_data_that_does_not(builds: Builds, tmp_path: Path) -> None:
     copy = copy_of(builds(), tmp_path)
     expected = manifest_of(copy).configs["vt_1024"].question_digest
     manifest = copy / "manifest.json"
-    manifest.write_text(retyped(manifest.read_text(), older))
+    body = json.loads(manifest.read_text())
+    for config in body["configs"].values():
+        del config["question_digest"]
+    manifest.write_text(sealed(body))
     run = make_run(tmp_path / "run", copy, golden)
     results = score(run, str(copy))
     assert results.configs["vt_1024"].question_digest == expected != ""

@@ -21,7 +21,7 @@ from ruler_builders.folder_proof import CLAIMED, proved
 from ruler_builders.pipeline.build_dir import BuildDir, parquet_options
 from ruler_builders.proof import Verdict
 from ruler_data import Row, Span
-from ruler_data.manifest import Manifest, _self_digest, layout
+from ruler_data.manifest import Manifest
 from ruler_data.parquet import CANARY
 from ruler_data.tasks import TASKS
 from ruler_data.version import __version__
@@ -44,6 +44,7 @@ from tests.tampering import (
     must_find,
     render,
     rows_of,
+    sealed,
     table_of,
 )
 
@@ -205,11 +206,6 @@ def seal(folder: Path, body: dict[str, Any]) -> None:
     """Seal a folder with a manifest, as a build does; only what it renders may be wrong."""
     manifest = Manifest.from_json(sealed(body))
     BuildDir(folder).seal(manifest, card_files(manifest, folder.joinpath))
-
-
-def sealed(body: dict[str, Any]) -> str:
-    body = {name: value for name, value in body.items() if name != "digest"}
-    return layout({"digest": _self_digest(body), **body})
 
 
 SUITE = """\

@@ -66,7 +66,4 @@ def all_keys(data: Path) -> list[tuple[str, int]]:
 
 def refusal(done: Done, code: int = 2) -> str:
     """Return the one line in which a command says why it does not do what it was asked."""
-    assert done.returncode == code, (done.returncode, done.stderr)
-    message = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-    assert len(message) == 1 and message[0].startswith("ruler-eval: "), done.stderr
-    return message[0]
+    return commands.one_line(done, code, beside="warning: ")
