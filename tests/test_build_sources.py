@@ -136,19 +136,17 @@ def test_a_damaged_source_is_refused_with_its_name_and_the_place(
     assert not (sources.parent / "out").exists()
 
 
-@pytest.mark.parametrize("file", list(TASK))
 @pytest.mark.parametrize("kind", ["folder", "dangling link", "two files", "none"])
-def test_a_source_is_one_file(build: Build, sources: Path, file: str, kind: str) -> None:
+def test_a_source_is_one_file(build: Build, sources: Path, kind: str) -> None:
     if kind == "folder":
-        (sources / file).mkdir()
+        (sources / "squad.json").mkdir()
     elif kind == "dangling link":
-        (sources / file).symlink_to("nowhere")
+        (sources / "squad.json").symlink_to("nowhere")
     elif kind == "two files":
-        for name in (file, file.replace(".", "-2.")):
+        for name in ("squad.json", "squad-2.json"):
             (sources / name).write_bytes(GOOD)
-    done = build(sources, file)
-    assert file.removesuffix(".json") in one_line(done, done.returncode)
-    assert done.returncode in (1, 2)
+    done = build(sources, "squad.json")
+    assert "squad" in one_line(done, done.returncode) and done.returncode in (1, 2)
     assert not (sources.parent / "out").exists()
 
 
@@ -258,6 +256,7 @@ def replace_once(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_local_sources_and_a_local_tokenizer_need_no_network(
     asked: Asked, tmp_path: Path, shared: Path, sources: Path, no_network: tuple[str, ...]
 ) -> None:

@@ -185,6 +185,7 @@ def test_the_long_description_has_no_relative_link() -> None:
     assert re.findall(r"\]\((?!https://)", text) == []
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

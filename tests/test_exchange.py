@@ -518,6 +518,7 @@ def test_a_blacklist_finds_what_rows_hold(sample_build: Path, tmp_path: Path) ->
         assert kind == "clean" or f"{kind} of niah_single_1" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_export_of_a_folder_is_not_published_and_one_of_a_release_is(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
 ) -> None:

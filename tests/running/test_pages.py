@@ -130,6 +130,7 @@ def test_an_engine_without_a_cache_is_refused(engine: str) -> None:
         check_pages(job)
 
 
+@pytest.mark.slow
 def test_rows_are_built_for_a_server(tiny: Path, tokenizer: PromptTokenizer) -> None:
     asked = set[str]()
 
