@@ -1,17 +1,20 @@
 """The same build gives the same bytes, whatever surrounds it, and tells nothing of where it was."""
 
 import os
+import re
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.chat_template import TODAY
 from tests.builds import Asked, assert_same, run, snapshot
 from tests.commands import succeeded
+from tests.conftest import ROOT
 
 ALL = (
     "niah_single_1,niah_single_2,niah_single_3,niah_multikey_1,niah_multikey_2,niah_multikey_3,"
@@ -20,21 +23,6 @@ ALL = (
 
 #: A locale that knows no UTF-8, and a Python that is told to believe it.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-
-#: A library that moves the clock by about three years, for every process that loads it.
-CLOCK = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <time.h>
-int clock_gettime(clockid_t id, struct timespec *now) {
-    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
-    int failed = real(id, now);
-    if (!failed && id == CLOCK_REALTIME) now->tv_sec += 100000000;
-    return failed;
-}
-"""
-#: A chat template that takes a token more each year.
-TEMPLATE = "{{ 'x ' * (strftime_now('%Y') | int - 2000) }}{{ messages[0]['content'] }}"
 
 
 @pytest.fixture(scope="session")
@@ -101,29 +89,15 @@ def test_a_folder_may_have_any_name(
     assert env or f"{place}/x: 1 config" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, tiny: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("no C compiler to move the clock with")
-    (tmp_path / "clock.c").write_text(CLOCK, encoding="utf-8")
-    library = tmp_path / "clock.so"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
-    )
-    moved = {"LD_PRELOAD": str(library)}
-    tokenizer = tmp_path / "dated"
-    tokenizer.mkdir()
-    shutil.copyfile(tiny / "tokenizer.json", tokenizer / "tokenizer.json")
-    (tokenizer / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
-    order = (*asked, "--tasks", "vt", "--tokenizer", tokenizer, "--out")
-    succeeded(run(*order, tmp_path / "now"))
-    succeeded(run(*order, tmp_path / "later", env=moved))
-    years = [
-        subprocess.check_output(["date", "+%Y"], env={**os.environ, **env}) for env in ({}, moved)
-    ]
-    assert years[0] != years[1]
-    assert_same(tmp_path / "later", snapshot(tmp_path / "now"))
+def test_the_clock_decides_on_nothing(tiny: Path, tmp_path: Path) -> None:
+    modules = [path for name in ("builders", "ruler_data") for path in (ROOT / name).rglob("*.py")]
+    clock = re.compile(r"datetime|time\.(time|localtime|strftime)\b|\bclock_gettime")
+    read = [path.name for path in modules if clock.search(path.read_text(encoding="utf-8"))]
+    assert read == ["network.py"], "which waits until the day that a server names"
+    shutil.copyfile(tiny / "tokenizer.json", tmp_path / "tokenizer.json")
+    template = "{{ strftime_now('%Y') }}{{ messages[0]['content'] }}"
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    assert load_tokenizer(str(tmp_path)).render("?", "") == f"{TODAY}?"
 
 
 @pytest.mark.slow
