@@ -109,10 +109,6 @@ class Process:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def terminate(self) -> None:
-        """Ask it to end, unless it has ended."""
-        self.send_signal(signal.SIGTERM)
-
     def kill(self) -> None:
         """Kill it, unless it has ended."""
         self.send_signal(signal.SIGKILL)
