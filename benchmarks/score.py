@@ -147,8 +147,8 @@ def main() -> None:
             rows.append((what, many, cost.wall, cost.cpu, many / cost.cpu, cost.peak / 1e6))
             costs.append(cost)
             said = said or predictions(made, data)  # of all rows
-        for name, share in (("all right", 1.0), ("seven in ten right", 0.7)) * bool(given.before):
-            made = make_run(Path(folder, name), data, 1, right_share=share)
+        for name, right in (("all right", 1.0), ("seven in ten right", 0.7)) * bool(given.before):
+            made = make_run(Path(folder, name), data, 1, right_share=right)
             compared[f"derived, {name}"] = against(given.before, made, str(given.data))
     whole, tenth, long = costs
     arithmetic = cpu(lambda: ours(said))
