@@ -78,6 +78,11 @@ class Column(Sequence[float | None]):
         """The numbers as an array."""
         return np.asarray(self._kept, dtype=np.float64)
 
+    @property
+    def small(self) -> npt.NDArray[Any]:
+        """The same in the smallest floats that are equal to the numbers."""
+        return self._kept
+
     def __len__(self) -> int:
         return len(self._kept)
 

@@ -25,7 +25,16 @@ from ruler_eval.scores import ScoreName, Scores, refused
 from ruler_report.comparison import Comparison, cost_of, cost_table
 from ruler_report.effective_length import AVERAGES, weights
 from ruler_report.frame import Cell, Column, Floats, Frame, Name, columns_of, frame_of
-from ruler_report.means import CANNOT_TELL, FEWEST, FIRST, SECOND, UNCORRECTED, Means, resample
+from ruler_report.means import (
+    CANNOT_TELL,
+    FEWEST,
+    FIRST,
+    SECOND,
+    UNCORRECTED,
+    Means,
+    resample,
+    resample_together,
+)
 from ruler_report.runs import caveats, join, labels_of, shortfall
 from ruler_report.typesetting import format_length, visible
 
@@ -288,13 +297,16 @@ def lineup(
     few = columns_of(frame, categories_of(runs), cells=False)
     columns = columns_for(frame, runs) if cells else few
     identities = [_identity(run) for run in runs]
-    means = resample(frame, [scores_of(run, score) for run in runs], columns, identities)
-    exact = None
+    kinds = [([scores_of(run, score) for run in runs], columns)]
     if len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs):
-        exact = resample(frame, [scores_of(run, "exact") for run in runs], few, identities)
+        kinds.append(([scores_of(run, "exact") for run in runs], few))
+    means, *exact = resample_together(frame, kinds, identities)
     chosen = f", the first {rows}" * bool(rows)
     unranked = dict(_unranked(runs, claimed=claimed))
-    return Lineup(tuple(runs), tuple(labels), frame, means, exact, unranked, forced, score, chosen)
+    return Lineup(
+        tuple(runs), tuple(labels), frame, means, next(iter(exact), None), unranked, forced, score,
+        chosen,
+    )  # fmt: skip
 
 
 def compare(
@@ -346,7 +358,7 @@ def scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
         msg = f"--score {name}: {model} was scored by a version without it; score it again"
         raise UsageError(msg)
     return {
-        cell: config.scores_of(name or config.headline).array for cell, config in run.cells.items()
+        cell: config.scores_of(name or config.headline).small for cell, config in run.cells.items()
     }
 
 

@@ -363,60 +363,106 @@ def resample(
         columns: the means in question.
         identities: equal for a run that is there twice; by default all are different.
     """
+    return resample_together(frame, [(scores, columns)], identities)[0]
+
+
+#: Scores of each run by cell, and the means in question.
+_Kind = tuple[Sequence[Mapping[Cell, Floats]], Mapping[Name, Column]]
+
+
+def resample_together(
+    frame: Frame, kinds: Sequence[_Kind], identities: Sequence[Hashable] = ()
+) -> list[Means]:
+    """Return the means of runs for several kinds of scores of the same answers; see `resample`."""
+    count = len(frame.lines)
+    every = {name: column for _, columns in kinds for name, column in columns.items()}
     lines = {
         cell: {
-            run: _Line(rows[cell].questions, _taken(scores[run].get(cell), rows[cell].places))
+            run: _Line(
+                rows[cell].questions,
+                [_taken(scores[run].get(cell), rows[cell].places) for scores, _ in kinds],
+            )
             for run, rows in enumerate(frame.lines)
             if cell in rows
         }
-        for cell in {cell: None for column in columns.values() for cell in column.shares}
+        for cell in {cell: None for column in every.values() for cell in column.shares}
     }
-    count = len(frame.lines)
     fills = (0.0, 1.0) if any(x.lacks for cell in lines.values() for x in cell.values()) else (0.0,)
-    draws = np.zeros((len(fills), len(columns), count, DRAWS), dtype=np.float32)
-    inverse = np.zeros((len(columns), count))
-    variance, squares = np.zeros((2, len(columns), count, count))
+    sizes = [(len(fills), len(columns), count) for _, columns in kinds]
+    draws = [np.zeros((*size, DRAWS), dtype=np.float32) for size in sizes]
+    moments = [np.zeros((2, *size[1:], count)) for size in sizes]
+    inverse = np.zeros((len(every), count))
     for family in _families(lines):
-        shares = np.array([[c.shares.get(cell, 0.0) for cell in family] for c in columns.values()])
+        shares = np.array([[c.shares.get(cell, 0.0) for cell in family] for c in every.values()])
         inverse += _inverse(family, shares, count)
+        share_of = dict(zip(every, shares, strict=True))
         cells = [*zip(family.values(), _cell_draws(family, fills), strict=True)]
-        size = min(len(line.scores) for having in family.values() for line in having.values())
-        for column in np.flatnonzero(shares.any(axis=1)):
-            share_of_run = np.zeros((len(fills), count, DRAWS), dtype=np.float32)
-            for share, (having, means) in zip(shares[column], cells, strict=True):
-                share_of_run[:, [*having]] += np.float32(share) * means
-            draws[:, column] += share_of_run
-            # Where nothing varies, every task counts alike.
-            spread = _spread(share_of_run) + 1e-4 * shares[column].sum() ** 2 / size
-            variance[column] += spread
-            squares[column] += spread**2 / max(size - 1, 1)
-    values, lowest, highest, scored, asked = _values(lines, columns, count)
+        size = min(len(line.questions) for having in family.values() for line in having.values())
+        for kind, (_, columns) in enumerate(kinds):
+            for place, name in enumerate(columns):
+                if share_of[name].any():
+                    share_of_run = np.zeros((len(fills), count, DRAWS), dtype=np.float32)
+                    for share, (having, means) in zip(share_of[name], cells, strict=True):
+                        if share:
+                            share_of_run[:, [*having]] += np.float32(share) * means[kind]
+                    draws[kind][:, place] += share_of_run
+                    # Where nothing varies, every task counts alike.
+                    least = 1e-4 * share_of[name].sum() ** 2 / size
+                    spread = _spread(share_of_run) + least
+                    moments[kind][:, place] += spread, spread**2 / max(size - 1, 1)
+    place_of = {name: place for place, name in enumerate(every)}
+    return [
+        _means_of(
+            lines, kind, columns, draws[kind], moments[kind],
+            inverse[[place_of[name] for name in columns], :] if columns else inverse[:0],
+            identities or range(count),
+        )
+        for kind, (_, columns) in enumerate(kinds)
+    ]  # fmt: skip
+
+
+def _means_of(
+    lines: "_Lines",
+    kind: int,
+    columns: Mapping[Name, Column],
+    draws: Draws,
+    moments: Floats,
+    inverse: Floats,
+    identities: Sequence[Hashable],
+) -> Means:
+    """Return the means of a kind of scores with what was added up over their cells."""
+    count = len(identities)
+    values, lowest, highest, scored, asked = _values(lines, kind, columns, count)
     draws[:, asked == 0] = np.nan
-    sizes = [[len(having[run].scores) for having in lines.values() if run in having]
-             for run in range(count)]  # fmt: skip
-    low = draws[0]
+    cells = {cell for column in columns.values() for cell in column.shares}
+    sizes = [
+        [len(lines[cell][run].questions) for cell in cells if run in lines[cell]]
+        for run in range(count)
+    ]
+    variance, squares, low = *moments, draws[0]
     return Means(
-        columns, values, lowest, highest, low, low if len(fills) == 1 else draws[1],
+        columns, values, lowest, highest, low, low if len(draws) == 1 else draws[1],
         np.divide(1, inverse, out=np.full_like(inverse, np.nan), where=asked > 0), scored, asked,
         np.array([min(size, default=0) for size in sizes]),
         np.divide(variance**2, squares, out=np.ones_like(squares), where=squares > 0),
-        identities or range(count),
+        identities,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Line:
-    """What a run answered of a cell; NaN for no answer."""
+    """What a run answered of a cell, by kind of score; NaN for no answer."""
 
     questions: Digests
-    scores: Floats
+    scores: Sequence[Floats]
 
     @cached_property
     def lacks(self) -> bool:
-        return bool(np.isnan(self.scores).any())
+        return any(bool(np.isnan(scores).any()) for scores in self.scores)
 
-    def filled(self, fill: float) -> Floats:
-        return np.nan_to_num(self.scores, nan=fill) if self.lacks else self.scores
+    def filled(self, fill: float, kind: int) -> Floats:
+        scores = np.asarray(self.scores[kind], dtype=np.float64)
+        return np.nan_to_num(scores, nan=fill) if self.lacks else scores
 
     @cached_property
     def key(self) -> bytes:
@@ -483,7 +529,7 @@ def _spread(draws: Draws) -> Floats:
 
 
 def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
-    """Return the draws of the mean of each cell: fills by runs by draws."""
+    """Return the draws of the mean of each cell: kinds of scores by fills by runs by draws."""
     distinct = {line.key: line.questions for having in family.values() for line in having.values()}
     asked = np.concatenate([*distinct.values()])
     _, first = np.unique(asked, return_index=True)
@@ -494,39 +540,47 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
         for key, wanted_questions in distinct.items()
     }
     # Scores of each line and fill, and ones for each set of questions: one product with the weights
-    # is the sums of scores and of weights.
+    # is the sums of scores and of weights. Kinds have products of their own, so that the digits of
+    # one do not depend on others.
     lines = [line for having in family.values() for line in having.values()]
-    scores = [(line.key, line.filled(fill)) for line in lines for fill in fills]
-    scores += [(key, np.ones(len(some))) for key, some in distinct.items()]
-    sums = np.zeros((len(scores), DRAWS), dtype=np.float32)
+    kinds = range(len(lines[0].scores))
+    ones = [(key, np.ones(len(some))) for key, some in distinct.items()]
+    scores = [
+        [*((line.key, line.filled(fill, kind)) for line in lines for fill in fills), *ones]
+        for kind in kinds
+    ]
+    sums = np.zeros((len(kinds), len(scores[0]), DRAWS), dtype=np.float32)
     for start in range(0, len(questions), BLOCK):
         weights = weights_of(questions[start : start + BLOCK])
         inside = {key: (at >= start) & (at < start + BLOCK) for key, at in places.items()}
-        using = [row for row, (key, _) in enumerate(scores) if inside[key].any()]
-        matrix = np.zeros((len(using), len(weights)), dtype=np.float32)
-        for values, (key, of_line) in zip(matrix, (scores[row] for row in using), strict=True):
-            values[places[key][inside[key]] - start] = of_line[inside[key]]
-        sums[using] += matrix @ weights
-    totals = dict(zip(distinct, sums[-len(distinct) :], strict=True))
-    draws = sums[: -len(distinct)].reshape(len(lines), len(fills), DRAWS)
-    for line, line_draws in zip(lines, draws, strict=True):
-        n = len(line.scores)
+        using = [row for row, (key, _) in enumerate(scores[0]) if inside[key].any()]
+        for kind in kinds:
+            matrix = np.zeros((len(using), len(weights)), dtype=np.float32)
+            chosen = (scores[kind][row] for row in using)
+            for values, (key, of_line) in zip(matrix, chosen, strict=True):
+                values[places[key][inside[key]] - start] = of_line[inside[key]]
+            sums[kind, using] += matrix @ weights
+    totals = dict(zip(distinct, sums[0, -len(distinct) :], strict=True))
+    draws = sums[:, : -len(distinct)].reshape(len(kinds), len(lines), len(fills), DRAWS)
+    for place, line in enumerate(lines):
+        n = len(line.questions)
         spread = np.float32(np.sqrt((n + 1) / (n - 1)) if n > 1 else np.nan)
-        means = np.array([[line.filled(fill).mean()] for fill in fills], dtype=np.float32)
-        line_draws[:] = means + (line_draws / totals[line.key] - means) * spread
+        filled = [[[line.filled(fill, kind).mean()] for fill in fills] for kind in kinds]
+        means = np.array(filled, dtype=np.float32)
+        draws[:, place] = means + (draws[:, place] / totals[line.key] - means) * spread
     ends = [*accumulate(map(len, family.values()))]
-    return [part.swapaxes(0, 1) for part in np.split(draws, ends[:-1])]
+    return [of_cell.swapaxes(1, 2) for of_cell in np.split(draws, ends[:-1], axis=1)]
 
 
 def _values(
-    lines: _Lines, columns: Mapping[Name, Column], count: int
+    lines: _Lines, kind: int, columns: Mapping[Name, Column], count: int
 ) -> tuple[Floats, Floats, Floats, Ints, Ints]:
     """Return the means of answered rows, of all with 0 and with 1, and the numbers of rows."""
     values, lowest, highest = np.full((3, len(columns), count), np.nan)
     scored, asked = np.zeros((2, len(columns), count), dtype=np.int64)
     for run in range(count):
         scores_of_cell = {
-            cell: having[run].scores for cell, having in lines.items() if run in having
+            cell: having[run].scores[kind] for cell, having in lines.items() if run in having
         }
         answered = {
             cell: scores[~np.isnan(scores)].tolist() for cell, scores in scores_of_cell.items()
