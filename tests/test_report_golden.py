@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parent / "golden" / "report"
 FILES = ("report.md", "report.csv", "report.tex", "index.html")
 #: Runs by name: the chance of a right answer, and the option in which they differ. The name of the
 #: last has all that Markdown, LaTeX and spreadsheets read as their own.
-RUNS = (("full", 1.0, None), ("half", 0.72, 0.5), ("=a_b|<i>$x^2$</i>", 0.3, 0.75))
+RUNS = (("full", 0.82, None), ("half", 0.65, 0.5), ("=a_b|<i>$x^2$</i>", 0.3, 0.75))
 
 
 @pytest.fixture(scope="module")
@@ -89,4 +89,6 @@ def test_rows_flip_against_a_baseline_that_is_not_among_the_runs(
     data = str(written.parent / "data")
     ruler_report.report([half], tmp_path / "out", baseline=full, data=data, pictures=False)
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert re.search(r"flipped: [1-9]\d* right in org/full alone, 0 right in org/half alone", text)
+    assert re.search(
+        r"flipped: [1-9]\d* right in org/full alone, \d+ right in org/half alone", text
+    )

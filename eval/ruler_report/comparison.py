@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from ruler_data.names import counted
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import Cost, Scores
@@ -196,8 +198,9 @@ def cost_table(runs: Mapping[str, Scores]) -> Table:
         configs, cost = [*results.configs.values()], cost_of(results)
         means = []
         for name in ("official", "exact"):
-            columns = [[x for x in config.scores_of(name) if x is not None] for config in configs]
-            means.append([fmean(column) for column in columns] if all(columns) else [])
+            columns = [config.scores_of(name).array for config in configs]
+            answered = [column[~np.isnan(column)] for column in columns]
+            means.append([column.mean() for column in answered] if all(map(len, answered)) else [])
         shares = (
             format_share(
                 sum(len(getattr(config, name)) for config in configs) / max(results.scored, 1)
