@@ -100,13 +100,18 @@ class Ledger:
     _open: dict[Key, Request] = field(default_factory=dict)  # requests without an answer
 
     def admit(self, requests: Iterator[Request | None]) -> Iterator[Request | None]:
-        """Yield requests until one might exceed the budget; those under way count as a whole."""
+        """Yield requests until one might exceed the budget; those under way count as a whole.
+
+        As they cost less than they might, the next one waits for them.
+        """
         for request in requests:
             if request is not None:
                 self._open[request.key] = request
-                if self._is_over():
-                    self.is_reached = True
-                    return
+                while self._is_over():
+                    if len(self._open) == 1:
+                        self.is_reached = True
+                        return
+                    yield None
             yield request
 
     def _is_over(self) -> bool:

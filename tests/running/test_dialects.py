@@ -277,6 +277,11 @@ def test_a_larger_budget_goes_on(tmp_path: Path, server: FakeServer, ask: Ask) -
     assert "give --price-in" in refusal(ask("--budget", 1, out=tmp_path / "b"))
 
 
+def test_rows_wait_for_what_others_leave_of_a_budget(server: FakeServer, ask: Ask) -> None:
+    refusal(ask("--budget-tokens", 9000, "--extra-tokens", 1900), 1)
+    assert len(server.seen) == 3  # of 2,025 tokens each, and of 3,950 at most
+
+
 def test_what_failed_rows_cost_is_told(
     frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask
 ) -> None:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from queue import Queue
 from threading import Event, Thread
 from time import monotonic
@@ -60,6 +59,8 @@ APIS = {
 START = 5.0
 #: Rows that may fail, one after the other, while none is answered.
 FIRST = 3
+#: Marks the end of the requests.
+_END = object()
 
 
 @dataclass(frozen=True)
@@ -246,27 +247,32 @@ class Client:
             RulerError: one row after the other failed, or no request will succeed.
         """
         answers: Queue[tuple[Answer, bool]] = Queue()
-        stop, waiting, failures, most = Event(), 0, 0, 1
+        stop, waiting, failures, most, more = Event(), 0, 0, 1, True
         models = list[str]()
         try:
-            for request in chain(filter(None, requests), [None]):
-                if request is not None:
+            while more or waiting:
+                request = next(requests, _END) if more and waiting < most else None
+                more = more and request is not _END
+                if isinstance(request, Request):
                     arguments = dialect, request, answers, stop
                     Thread(target=self._request_row, args=arguments, daemon=True).start()
                     waiting += 1
-                while waiting and (request is None or waiting >= most or not answers.empty()):
-                    answer, is_final = answers.get()
-                    waiting -= 1
-                    failures = 0 if answer.error is None else failures + 1
-                    most = self.options.concurrency if answer.error is None else most
-                    if answer.model not in (None, *models):
-                        models.append(str(answer.model))
-                        self._tell_other(models)
-                    yield answer
-                    limit = FIRST if most < self.options.concurrency else 2 * most
-                    if failures == limit or is_final:
-                        reason = f"{failures} rows failed, one after the other: {answer.error}"
-                        raise RulerError(self.name, f"{reason}; run the same command again")
+                    if waiting < most and answers.empty():
+                        continue
+                if not waiting:
+                    continue
+                answer, is_final = answers.get()
+                waiting -= 1
+                failures = 0 if answer.error is None else failures + 1
+                most = self.options.concurrency if answer.error is None else most
+                if answer.model not in (None, *models):
+                    models.append(str(answer.model))
+                    self._tell_other(models)
+                yield answer
+                limit = FIRST if most < self.options.concurrency else 2 * most
+                if failures == limit or is_final:
+                    reason = f"{failures} rows failed, one after the other: {answer.error}"
+                    raise RulerError(self.name, f"{reason}; run the same command again")
         finally:
             stop.set()
 

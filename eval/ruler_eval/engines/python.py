@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from pkgutil import resolve_name
 from types import CodeType
@@ -120,14 +119,27 @@ def prepare(
     }
 
     def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:
-        rendered = (
-            replace(request, prompt=config.prompts.text(tokenizer, request.row))
-            for request in filter(None, requests)
-        )
-        while batch := list(islice(rendered, options.batch)):
-            yield from _predict(partial(function, **arguments), batch, config.prompts)
+        for batch in _batches(requests, options.batch):
+            rendered = [
+                replace(request, prompt=config.prompts.text(tokenizer, request.row))
+                for request in batch
+            ]
+            yield from _predict(partial(function, **arguments), rendered, config.prompts)
 
     return Engine(generate, info, sampling={}, window=model.window)
+
+
+def _batches(requests: Iterator[Request | None], size: int) -> Iterator[list[Request]]:
+    """Yield up to `size` requests together, fewer where no other is ready."""
+    batch = list[Request]()
+    for request in requests:
+        if request is not None:
+            batch.append(request)
+        if batch and (request is None or len(batch) == size):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _predict(function: Function, batch: list[Request], prompts: PromptFormat) -> Iterator[Answer]:
