@@ -403,6 +403,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not (folder / FILENAME).exists():
         remedy = "run `ruler-data build` with the same options to finish it"
         begun = (folder / STATE).exists() or any(folder.glob("*/*.parquet"))
+        if (folder / "run.json").exists():
+            raise UsageError(where, "it is a run; `ruler-eval status` shows it")
         raise UsageError(where, f"it has no {FILENAME}", *[remedy] * begun)
     return read_manifest_file(folder / FILENAME, FILENAME)
 

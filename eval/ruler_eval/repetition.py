@@ -204,7 +204,9 @@ def repeat(
         for request in order
         if request.key in again and again[request.key].error is None
     ]
-    differs = {*parse_options(changes.get("options")), *changes.keys() & {"tensor_parallel"}}
+    was, given = _start(folder)[0].settings, parse_options(changes.get("options"))
+    differs = {name for name, value in given.items() if name not in was or was[name] != value}
+    differs |= changes.keys() & {"tensor_parallel"}
     twice = [(before[key], again[key]) for key in again]
     result = Repeat(
         tuple(pairs),
@@ -231,20 +233,25 @@ def repeat_pages(
     return check
 
 
-def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
-    """Return a run as it was started last, with some arguments changed."""
+def _start(folder: Path) -> tuple[EvalConfig, str]:
+    """Return the options of a run as it was started last, and where its rows were."""
     starts = reversed([*RunFolder(folder).starts()])
     start = next((start for start in starts if "arguments" in start), None)
     if start is None:
         raise UsageError(folder, "does not record how it was started; resume it once")
-    config, options = EvalConfig.read(start["arguments"]), parse_options(changes.get("options"))
+    return EvalConfig.read(start["arguments"]), start["data"]
+
+
+def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
+    """Return a run as it was started last, with some arguments changed."""
+    (config, data), options = _start(folder), parse_options(changes.get("options"))
     for name, value in config.settings.items():
         is_new = name in options or changes.get("generate") is not None
         if not is_new and _names_code(name, value):
             remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
             raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
     options = config.settings | options
-    job = open_job(replace(config, **{**changes, "data": start["data"], "options": options}))
+    job = open_job(replace(config, **{**changes, "data": data, "options": options}))
     ids = _identity(job.info, options), _identity(info, options)
     if ids[0] != ids[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -27,14 +27,8 @@ from ruler_data.files import cache_dir, cached_bytes, write_bytes
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_data.untrusted.text import read_bytes
+from ruler_eval.run_dir import A_DATASET, RUN_FILE, why_no_run
 from ruler_eval.scores import BINS, FILENAME, FORMAT, SCORER_VERSION, ConfigScores, Scores
-
-if TYPE_CHECKING:
-    pass
-
-
-#: Why a folder with a manifest has no results.
-A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --data DIR`"
 
 #: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
 LARGEST = 1 << 26
@@ -126,10 +120,9 @@ def read_results(run: Run) -> Scores:
     if (path.parent / MANIFEST).exists():
         raise UsageError(quote(str(run)), A_DATASET)
     if not path.is_file():
-        remedy = (
-            "create it with `ruler-eval score`" if Path(run).is_dir() else "there is no such run"
-        )
-        msg = f"{quote(str(path))}: does not exist; {remedy}"
+        if not (path.parent / RUN_FILE).is_file():
+            raise UsageError(quote(str(run)), why_no_run(Path(run)))
+        msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
         raise UsageError(msg)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -37,6 +37,8 @@ from ruler_eval.sharding import Shard
 #: Version of the layout of a run's files.
 FORMAT = 1
 RUN_FILE, STARTS = "run.json", "starts.jsonl"
+#: Why a folder with a manifest is no run.
+A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --data DIR`"
 #: Largest description of a run that is read.
 RUN_BYTES = 16_000_000
 ANSWER_FILES = "answers-*.jsonl"
@@ -132,6 +134,20 @@ def obstacles(first: RunInfo, second: RunInfo) -> Iterator[str]:
             yield f"the {aspect} differ: {value_first} and {value_second}"
 
 
+def why_no_run(place: Path) -> str:
+    """Return why a place is no run, and what to give instead."""
+    runs = sorted(path.parent for path in place.glob(f"*/{RUN_FILE}"))
+    if not place.exists():
+        return "there is no such run"
+    if (place / FILENAME).exists():
+        return A_DATASET
+    if (place.parent / RUN_FILE).is_file():
+        return f"a file of a run; give its folder, {quote(str(place.parent))}"
+    if runs:
+        return f"a folder of runs; give one of them, e.g. {quote(str(runs[0]))}"
+    return f"has no {RUN_FILE}; give the output folder of a run"
+
+
 def read_info(folder: Path) -> RunInfo:
     """Return the description of a run.
 
@@ -141,7 +157,7 @@ def read_info(folder: Path) -> RunInfo:
     """
     path = folder / RUN_FILE
     if not path.is_file():
-        raise UsageError(quote(str(folder)), f"has no {RUN_FILE}; give the output folder of a run")
+        raise UsageError(quote(str(folder)), why_no_run(folder))
     try:
         body = read_bytes(path, RUN_BYTES)
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")

@@ -38,7 +38,15 @@ from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.repetition import Pair, Repeat, read_repeats
 from ruler_eval.results_file import Run, contradiction, kept_results, read_results, write_results
 from ruler_eval.row_scores import PREDICTIONS, Scorer
-from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, RunFolder, RunInfo, read_info, redact
+from ruler_eval.run_dir import (
+    ANSWER_FILES,
+    RUN_FILE,
+    RunFolder,
+    RunInfo,
+    read_info,
+    redact,
+    why_no_run,
+)
 from ruler_eval.run_rows import Data, open_rows, rows_of_run
 from ruler_eval.scores import (
     FILENAME,
@@ -96,6 +104,8 @@ def score(
             rows_of_run(place, run, data, revision)  # kept scores are of these rows, too
         is_accepted = partial or _accepted(place / FILENAME, scores)
     else:
+        if place is not None:
+            check_answers(place)
         records = predictions if place is None else place
         scores = _score_predictions(records, open_rows(data, revision), model, protocol)
         is_accepted = partial
@@ -106,6 +116,15 @@ def score(
         with suppress(RulerError):  # where nothing can be written, scoring again costs time alone
             write_results(place / FILENAME, scores)
     return scores
+
+
+def check_answers(place: Path) -> None:
+    """Raise UsageError if a place is neither a run nor predictions, with what may be meant."""
+    is_run = (place / RUN_FILE).is_file()
+    is_of_run = (place.parent / RUN_FILE).is_file() and place.is_file()
+    is_of_run |= any(place.glob(f"*/{RUN_FILE}"))
+    if not is_run and (is_of_run or not files_of(place)):
+        raise UsageError(quote(str(place)), why_no_run(place))
 
 
 def load_scores(run: Run, data: str | None = None) -> Scores:

@@ -81,7 +81,7 @@ def results(
     from ruler_data.errors import UsageError
     from ruler_data.names import quote
     from ruler_eval.run_dir import RUN_FILE
-    from ruler_eval.scoring import score
+    from ruler_eval.scoring import check_answers, score
     from ruler_report import page
 
     if not isinstance(run, str | PathLike):
@@ -89,7 +89,8 @@ def results(
         raise UsageError(msg)
     place = Path(run)
     target = page.file_to_write(out, place)
-    if not (place / RUN_FILE).is_file() and place.exists() and not (model and protocol):
+    check_answers(place)
+    if not (place / RUN_FILE).is_file() and not (model and protocol):
         msg = "--model and --protocol are required for a predictions file"
         raise UsageError(msg)
     scores = score(place, data, revision=revision, model=model, protocol=protocol, partial=partial)
@@ -177,7 +178,7 @@ def report(
     places = folders_of(runs, name)
     if places and baseline is not None:
         places += folders_of([baseline], [])
-    folder = page.folder_to_write(out)
+    folder = page.folder_to_write(out, "a report")
     medium: Medium = "paper" if form == "latex" else "page"
     pictures_for = medium if pictures else None
     content = build(
@@ -329,7 +330,7 @@ def leaderboard(
     from ruler_data.names import parse_lengths, parse_names
     from ruler_report import board, page
 
-    folder = page.folder_to_write(out)
+    folder = page.folder_to_write(out, "a leaderboard")
     if not (runs or name):
         msg = "no runs to rank; give at least one"
         raise UsageError(msg)

@@ -11,8 +11,8 @@ from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.labels import MEANINGS
-from ruler_eval.results_file import A_DATASET, read_results, write_results
-from ruler_eval.run_dir import RUN_FILE
+from ruler_eval.results_file import read_results, write_results
+from ruler_eval.run_dir import A_DATASET, RUN_FILE
 from ruler_eval.scores import FILENAME, Scores
 from ruler_report.contents import Report
 from ruler_report.drawing import COLOURS
@@ -47,18 +47,27 @@ def latex_page(report: Report) -> str:
     return render("report.tex.j2", report=report).strip() + "\n"
 
 
-def folder_to_write(out: str | Path) -> Path:
-    """Return a folder that need not exist yet; a file is refused, and what holds other work."""
+#: What a folder holds, by a file in it.
+HOLDS = {
+    MANIFEST: "a dataset",
+    RUN_FILE: "a run",
+    "report.csv": "a report",
+    "leaderboard.json": "a leaderboard",
+}
+
+
+def folder_to_write(out: str | Path, kind: str) -> Path:
+    """Return a folder for a report or a leaderboard; what holds other work is refused."""
     folder = Path(out)
-    exists = {name: (folder / name).exists() for name in (MANIFEST, RUN_FILE)}
-    faults = {
-        "a file; give a folder": folder.exists() and not folder.is_dir(),
-        "holds a dataset; give another folder": exists[MANIFEST],
-        "holds a run; give another folder": exists[RUN_FILE],
-    }
-    for fault in (fault for fault, holds in faults.items() if holds):
+    faults = ["a file; give a folder"] if folder.exists() and not folder.is_dir() else []
+    faults += [
+        f"holds {work}; give another folder"
+        for name, work in HOLDS.items()
+        if work != kind and (folder / name).exists()
+    ]
+    if faults:
         option = f"--out {quote(str(folder))}"
-        raise UsageError(option, fault)
+        raise UsageError(option, faults[0])
     return folder
 
 
