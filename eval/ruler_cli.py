@@ -42,11 +42,18 @@ def _with_rows(repeat: Callable[..., Any]) -> Callable[..., Any]:
         if not lacks:
             return repeat(run, **options)
         from ruler_builders import build
+        from ruler_data.errors import UsageError
 
         length = options.get("length") or PAGES_LENGTH
         tokenizer = str(options.get("tokenizer") or options["model"])
         with TemporaryDirectory(prefix="ruler-pages-") as folder:
-            build(tokenizer, suite="pages", lengths=[length], out=f"{folder}/pages")
+            try:
+                build(tokenizer, suite="pages", lengths=[length], out=f"{folder}/pages")
+            except UsageError as error:
+                if options.get("tokenizer") or not str(error).startswith("tokenizer "):
+                    raise
+                msg = f"{error}; name the tokenizer of the server's model by --tokenizer"
+                raise UsageError(msg) from error
             return repeat(None, **{**options, "data": f"{folder}/pages", "length": length})
 
     return command

@@ -186,7 +186,10 @@ class Rows(Sequence[Row]):
         from ruler_data.parquet import SCHEMA, conformed
         from ruler_data.untrusted.pages import opened
 
-        at = range(len(self))[index]  # raises IndexError beyond the end; makes a negative positive
+        if not -len(self) <= index < len(self):
+            msg = f"{self.config} has {len(self)} rows, so none at {index}"
+            raise IndexError(msg)
+        at = index % len(self)
         with readable(self.config):
             number = bisect_right(self._starts, at) - 1
             if self._group is None or self._group[0] != number:

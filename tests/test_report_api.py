@@ -139,9 +139,12 @@ def test_without_matplotlib_there_are_no_pictures(runs: list[Path], tmp_path: Pa
 
 
 def test_what_is_not_a_scored_run_is_refused(tmp_path: Path) -> None:
-    assert "create it with `ruler-eval score`" in refused(
-        evaluate("compare", tmp_path, tmp_path), 2
-    )
+    (tmp_path / "run" / "x").mkdir(parents=True)
+    message = refused(evaluate("compare", tmp_path, tmp_path), 2)
+    assert "has no run.json; give the output folder of a run" in message
+    (tmp_path / "run" / "run.json").touch()
+    assert "a folder of runs; give one" in refused(evaluate("score", tmp_path), 2)
+    assert "a file of a run; give its" in refused(evaluate("score", tmp_path / "run/run.json"), 2)
     with pytest.raises(UsageError, match="no runs to report"):
         ruler_report.report([], tmp_path / "out")
     other = results_of({"cwe_4096": [1.0]}, model="org/other")

@@ -128,7 +128,7 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
         (lambda: ruler_eval.score({"vt_4096/0": "x"}), "--data is missing: give the folder"),
         (
             lambda: ruler_eval.score(tmp_path / "no", sample_build),
-            "no predictions: give a run, a file",
+            "there is no such run",
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
         (lambda: ruler_eval.score(None, sample_build), "predictions None: give a run, a file"),  # type: ignore[arg-type]

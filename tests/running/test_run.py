@@ -246,7 +246,7 @@ def test_a_process_that_looks_at_a_run_for_an_instant_stops_no_start(tmp_path: P
 
 def test_a_folder_that_is_no_run_is_refused(frozen: Path) -> None:
     message = refusal(evaluate("status", frozen))
-    assert "has no run.json; give the output folder of a run" in message
+    assert "a dataset, not a run; run a model on it first" in message
 
 
 def test_a_lock_that_cannot_be_opened_tells_nothing(frozen: Path, tmp_path: Path) -> None:
