@@ -32,7 +32,7 @@ Progress = Callable[[str, int], None]
 
 #: Comma-separated, or one by one.
 Names: TypeAlias = str | Collection[str]
-Lengths: TypeAlias = str | Collection[int]
+Lengths: TypeAlias = str | Collection[int | str]
 
 Sources = Annotated[
     Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")

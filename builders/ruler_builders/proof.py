@@ -149,7 +149,7 @@ def verify(
     *,
     revision: str = "",
     tasks: str | Collection[str] | None = None,
-    lengths: str | Collection[int] | None = None,
+    lengths: str | Collection[int | str] | None = None,
     rows: int | None = None,
     tokenizer: str | None = None,
     sources: Path | str | None = None,

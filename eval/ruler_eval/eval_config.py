@@ -159,7 +159,7 @@ class EvalConfig:
         str | Collection[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")
     ] = None
     lengths: Annotated[
-        str | Collection[int] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
+        str | Collection[int | str] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
     ] = None
     rows: Annotated[
         str | int | Mapping[int, int] | None,

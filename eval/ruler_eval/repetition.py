@@ -204,8 +204,8 @@ def repeat(
         for request in order
         if request.key in again and again[request.key].error is None
     ]
-    was, given = _start(folder)[0].settings, parse_options(changes.get("options"))
-    differs = {name for name, value in given.items() if name not in was or was[name] != value}
+    recorded, given = _start(folder)[0].settings, parse_options(changes.get("options"))
+    differs = {name for name in given if given[name] != recorded.get(name, recorded)}
     differs |= changes.keys() & {"tensor_parallel"}
     twice = [(before[key], again[key]) for key in again]
     result = Repeat(

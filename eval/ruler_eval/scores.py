@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 #: Rises on purpose, when the same answers and rows get other scores, labels or counts.
-SCORER_VERSION = 2
+SCORER_VERSION = 3
 
 FILENAME = "results.json"
 

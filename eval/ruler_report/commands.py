@@ -37,7 +37,9 @@ Names = Annotated[
 Claimed = Annotated[bool, typer.Option(help="Rank also runs of which only results.json is known.")]
 Rows = Annotated[int | None, typer.Option(min=1, help="The first rows of each config alone.")]
 Tasks = Annotated[str | Collection[str], typer.Option(help="These tasks alone, e.g. vt,qa_1.")]
-Lengths = Annotated[str | Collection[int], typer.Option(help="These lengths alone, e.g. 4096,32k.")]
+Lengths = Annotated[
+    str | Collection[int | str], typer.Option(help="These lengths alone, e.g. 4096,32k.")
+]
 Force = Annotated[
     bool, typer.Option(help="Compare even if protocols differ; the output states it.")
 ]

@@ -48,7 +48,7 @@ def export(
     out: Path,
     revision: str | None = None,
     tasks: str | Collection[str] | None = None,
-    lengths: str | Collection[int] | None = None,
+    lengths: str | Collection[int | str] | None = None,
 ) -> Path:
     """Write a dataset as another tool reads it, and return the new folder."""
     source = open_source(data, revision)

@@ -77,7 +77,7 @@ class BuildPlan:
 def select_suite(
     suite: str | Path | Suite,
     tasks: str | Collection[str] | None,
-    lengths: str | Collection[int] | None,
+    lengths: str | Collection[int | str] | None,
     rows: int | None,
     haystack: Path | str | None,
 ) -> Suite:

@@ -29,7 +29,7 @@ def sibling_builds(
     version: str,
     tokenizers: str,
     out: Path,
-    lengths: str | Collection[int] | None = None,
+    lengths: str | Collection[int | str] | None = None,
     suite: str = RULER.name,
     reserve: int = 0,
 ) -> list[SiblingBuild]:
