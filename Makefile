@@ -105,6 +105,7 @@ verify: $(VENV)/.build ## Check everything that the build in OUT promises: SOURC
 
 publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, SOURCES, PUBLISH_FLAGS
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
+	@test -d '$(OUT)' || { echo 'make: OUT=$(OUT): no such folder; $(if $(FOLDERS),name one with OUT=; here: $(FOLDERS),make one with make build)' >&2; exit 2; }
 	$(if $(SOURCES),RULER_SOURCES='$(SOURCES)') $(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
 smoke: $(VENV)/.test ## Publish two configs to a private repo of yours, read them back, delete it: REPO=me/ruler-smoke
@@ -138,11 +139,11 @@ report: $(VENV)/.test ## Report on scored runs: RUNS, folders separated by space
 # Many tests wait for a process: one worker more than there are cores keeps them busy.
 PYTEST = $(BIN)/python -m pytest -n $$(($(if $(filter-out 0,$(WORKERS)),$(WORKERS),$(shell nproc 2>/dev/null || echo 1)) + 1)) --dist worksteal
 
-test: $(VENV)/.test ## Run the quick tests
-	$(PYTEST) -m 'not slow'
+test: $(VENV)/.test ## Run the quick tests (minutes)
+	$(PYTEST) -r fE -m 'not slow'
 
 test-all: $(VENV)/.test ## Run all tests but those of engines
-	$(PYTEST)
+	$(PYTEST) -r fE
 
 # Real engines have an environment of their own: they are heavy, and pin what they need.
 # vLLM's build for the CPU is what runs everywhere; its vision and audio parts do not load there.

@@ -93,9 +93,16 @@ def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, 
     assert [line for line in hub.writes() if "repos/create" not in line] == []
 
 
-def test_a_dry_run_writes_nothing(run: Path, publish: Publish, hub: Hub, repo: str) -> None:
+def test_a_dry_run_writes_nothing(
+    run: Path, publish: Publish, publisher: Publisher, hub: Hub, repo: str
+) -> None:
     done = publish(run, "--repo", repo, "--dry-run")
     assert done.returncode == 0 and "predictions/vt_4096.parquet" in done.stdout
+    arguments = ("ruler-eval", "publish", run, "--repo", repo)
+    env = publisher.env() | {"HF_TOKEN": ""}
+    for more, status in ((), 1), (("--dry-run",), 3):
+        done = call_in(publisher.pool, *arguments, *more, env=env)
+        assert done.returncode == status and "no token" in done.stderr, done.stderr
     assert hub.writes() == [] and repo not in hub.repos
 
 

@@ -281,7 +281,7 @@ def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
     "options",
     [
         ("--tokenizers", "mistral,mistral"), ("--tokenizers", ","), ("--version", "1.0"),
-        ("--org", "a/b"), ("--tokenizers", "a/.."),
+        ("--org", "a/b"), ("--tokenizers", "a/.."), ("--tokenizers", "mistral,mistal"),
     ],
 )  # fmt: skip
 def test_impossible_releases_are_refused_at_once(options: tuple[str, str], tmp_path: Path) -> None:

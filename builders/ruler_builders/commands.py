@@ -413,9 +413,12 @@ def release(
     from ruler_builders.publish.release import release as release_folders
     from ruler_builders.publish.siblings import sibling_builds
     from ruler_data.terminal import tell
+    from ruler_data.tokenizers import load_tokenizer
 
     first = f"{org}/{name}"
     builds = sibling_builds(first, version, tokenizers, Path(out), lengths, suite, reserve)
+    for spec in dict.fromkeys(tokenizer_build.tokenizer for tokenizer_build in builds):
+        load_tokenizer(spec)  # a mistyped name is refused before hours of building
     for tokenizer_build in builds:
         manifest = build(
             tokenizer_build.tokenizer,

@@ -85,9 +85,13 @@ def _plain(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+#: Digits of a digest in a table.
+SHOWN = 12
+
+
 @dataclass(frozen=True)
 class ShownConfigs:
-    """The configs of a dataset; the same questions have one question digest."""
+    """The configs of a dataset; the same questions have one digest, shown by its first digits."""
 
     manifest: Manifest
 
@@ -96,11 +100,14 @@ class ShownConfigs:
         return {name: asdict(info) for name, info in self.manifest.configs.items()}
 
     def __rich__(self) -> Table:
-        table = Table("config", "rows", "floor (%)", "question digest", "content digest", box=None)
+        about = "floor: the best score of answers that ignore the question, e.g. that list all"
+        table = Table(
+            "config", "rows", "floor (%)", "questions", "content", box=None, caption=about
+        )
         for name, info in self.manifest.configs.items():
             floor = f"{100 * info.floor.score:.1f}" if info.floor else "not recorded"
-            questions = info.question_digest or "not recorded"
-            table.add_row(name, str(info.rows), floor, questions, info.digest)
+            questions = info.question_digest[:SHOWN] or "not recorded"
+            table.add_row(name, str(info.rows), floor, questions, info.digest[:SHOWN])
         return table
 
 

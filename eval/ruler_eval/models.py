@@ -98,11 +98,13 @@ def open_model(config: EvalConfig) -> Model:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
     else:
         try:
+            from ruler_data.hub.client import UNREACHABLE
             from ruler_data.hub.download import fetch_files
 
             folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
         except RulerError as error:
-            raise UsageError(option, f"{error}; offline, give a folder") from error
+            remedy = "" if UNREACHABLE in str(error) else "; offline, give a folder"
+            raise UsageError(option, f"{error}{remedy}") from error
         model = Model(_public(name or spec), spec, commit, folder, _config(folder))
     overrides, limit = options.get("hf_overrides", {}), options.get("max_model_len")
     if not isinstance(overrides, dict):

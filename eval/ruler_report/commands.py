@@ -365,13 +365,14 @@ def publish(
     Raises:
         RulerError: the run is not what its answers say, `score` refuses it, or the Hub does.
     """
+    from ruler_data.hub.client import NO_TOKEN, token
     from ruler_report import publication
 
     files = publication.compose(Path(run), repo, data)
-    lines = (
-        publication.plan(files, repo) if dry_run else publication.push(files, repo, private=private)
-    )
-    return publication.Publication(tuple(lines))
+    if dry_run:
+        notes = () if token() else (NO_TOKEN,)
+        return publication.Publication(tuple(publication.plan(files, repo)), notes)
+    return publication.Publication(tuple(publication.push(files, repo, private=private)))
 
 
 def read_results(run: Run) -> Scores:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from ruler_data.errors import RulerError
+from ruler_data.hub.client import check_access
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, quote
 from ruler_data.version import __version__
@@ -119,9 +120,18 @@ def compose(run: Path, repo: str, data: str | None = None) -> dict[str, bytes]:
 
 @dataclass(frozen=True, repr=False)
 class Publication(Printable):
-    """What was published, or would be; it prints as a line for each file or commit."""
+    """What was published, or would be; it prints as a line for each file or commit.
+
+    `notes` say what a dry run could not check.
+    """
 
     lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """3: nothing wrong was found, but not all could be checked."""
+        return 3 if self.notes else 0
 
     def display_parts(self) -> tuple[str, ...]:
         """Return the lines."""
@@ -129,7 +139,7 @@ class Publication(Printable):
 
     def to_record(self) -> dict[str, Any]:
         """Return the lines as a plain value."""
-        return {"lines": list(self.lines)}
+        return {"lines": list(self.lines), "notes": list(self.notes)}
 
 
 def plan(files: Mapping[str, bytes], repo: str) -> Iterator[str]:
@@ -139,6 +149,7 @@ def plan(files: Mapping[str, bytes], repo: str) -> Iterator[str]:
 
 def push(files: Mapping[str, bytes], repo: str, *, private: bool = False) -> Iterator[str]:
     """Publish, and yield a line for the commit; publishing again changes nothing."""
+    check_access()
     ensure_repo(repo, private=private)
     pushed = [PushFile.of_bytes(path, data) for path, data in files.items()]
     commit, sent = put_files(repo, pushed, "Predictions and scores on RULER")

@@ -28,7 +28,7 @@ from huggingface_hub.errors import (
     OIDCError,
 )
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.library import http
 from ruler_data.names import quote
 from ruler_data.network import (
@@ -37,6 +37,7 @@ from ruler_data.network import (
     check_environment,
     close_connections,
     connections,
+    offline,
     retry_after,
     steady,
     within,
@@ -51,8 +52,8 @@ LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAU
 #: Attempts, seconds of the longest pause, and those in which to connect.
 ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
 UNREACHABLE = (
-    "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
-    "cache that holds it; HF_ENDPOINT names a mirror; else run the same command again later"
+    "the Hub cannot be reached; give a local folder, or HF_HOME with a cache that holds it, or "
+    "name a mirror in HF_ENDPOINT, or run the same command again later"
 )
 
 
@@ -314,6 +315,28 @@ def token() -> str | None:
         raise RulerError(where, why) from error
     except OSError:
         return None
+
+
+#: What a dry run without a token does not check.
+NO_TOKEN = "there is no token, so write access was not checked"
+
+
+def check_access() -> None:
+    """Refuse to begin where publishing cannot succeed.
+
+    Raises:
+        UsageError: downloads are off.
+        RulerError: there is no token, or no Hub.
+    """
+    if offline():
+        msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
+        raise UsageError(msg)
+    if token() is None:
+        msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
+        raise RulerError(msg)
+    if not is_reachable():
+        step, problem = "publish", "the Hub cannot be reached; HF_ENDPOINT names a mirror"
+        raise HubDown(step, f"{problem}; {LATER}")
 
 
 #: What to do about a status, where the server's own message does not say it.

@@ -185,7 +185,7 @@ def commit_of(repo: str, revision: str) -> str:
                 raise moved(repo, revision, cached, str(info.sha))
             return str(info.sha)
     if cached is None:
-        raise HubDown(doing, f"{reason}, and the cache does not know which commit it is")
+        raise HubDown(doing, f"the cache does not know which commit it is, and {reason}")
     warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
     return cached
 

@@ -89,7 +89,10 @@ def _load(source: str, name: str, encoding: Encoding, allow_download: bool) -> "
             download(encoding.url, encoding.sha256, cache, name=file)
         return tiktoken.get_encoding(source)
     except (RulerError, OSError, ValueError) as error:
-        msg = f"tokenizer {name}: {error}; offline, set TIKTOKEN_CACHE_DIR to a folder that has it"
+        remedy = "set TIKTOKEN_CACHE_DIR to a folder that has it"
+        if source == "o200k_base":
+            remedy += ": litellm/litellm_core_utils/tokenizers of the package litellm"
+        msg = f"tokenizer {name}: {error}; offline, {remedy}"
         raise UsageError(msg) from error
 
 

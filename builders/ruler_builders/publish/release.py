@@ -33,7 +33,7 @@ from ruler_builders.publish.plan import (
 )
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.client import UNREACHABLE, HubDown, is_reachable, token
+from ruler_data.hub.client import NO_TOKEN, check_access, is_reachable, token
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -199,7 +199,7 @@ def release(
     for repo in folders:
         check_repo(repo)
     if not dry_run:
-        _check_access()
+        check_access()
     targets = [
         Target(
             *(repo, folder, _checked_manifest(folder, allowed), number, allowed),
@@ -285,19 +285,6 @@ def _checked_manifest(folder: Path, allowed: Collection[str]) -> Manifest:
     return manifest
 
 
-def _check_access() -> None:
-    """Refuse to begin where publishing cannot succeed."""
-    if offline():
-        msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
-        raise UsageError(msg)
-    if token() is None:
-        msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
-        raise RulerError(msg)
-    if not is_reachable():
-        step = "publish"
-        raise HubDown(step, UNREACHABLE)
-
-
 def _check_token(repos: Iterable[str], tell: Tell) -> str:
     """Check the token's account and role before anything else; return what remains unknown.
 
@@ -305,7 +292,7 @@ def _check_token(repos: Iterable[str], tell: Tell) -> str:
         RulerError: the token may not write.
     """
     if token() is None:  # of a dry run
-        return "there is no token, so write access was not checked"
+        return NO_TOKEN
     if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
         tell(f"note: the token is of a trusted publisher of {resource}; its role was not checked")
         return ""

