@@ -180,8 +180,9 @@ def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> N
 
 def test_floor_and_ceiling_are_flagged() -> None:
     top = results_of({"vt_4096": [1.0] * 500, "cwe_4096": coin("low", 0.1, 500)})
-    floor = Floor(score=0.1, strategy="guess", listing=0.0, rows=500)
-    top.configs["cwe_4096"] = replace(top.configs["cwe_4096"], floor=floor)
+    for name, blind in (("cwe_4096", 0.1), ("vt_4096", 0.0)):  # listing is no guess
+        floor = Floor(score=1.0, strategy="all", listing=1.0, rows=500, blind=blind)
+        top.configs[name] = replace(top.configs[name], floor=floor)
     found = retention(top, top)
     assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"
     assert str(found["cwe", 4096]).endswith("] floor")

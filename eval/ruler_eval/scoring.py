@@ -245,10 +245,9 @@ def suspicion(scores: Scores) -> str:
     length = min((length for _, length in cells), default=0)
     means: dict[str, tuple[float, float]] = {}
     for task in (task for task, n in cells if n == length):
-        config, suite = scores.configs[config_name(task, length)], scores.run.data.suite
+        config = scores.configs[config_name(task, length)]
         scores_of_task = [score for score in config.headline_scores if score is not None]
-        floor = config.floor.blind if config.floor else None
-        floor = blind_floor(task, length, suite) if floor is None else floor
+        floor = blind_floor_of(scores, task, length)
         if scores_of_task and floor is not None:
             means[task] = fmean(scores_of_task), floor
     if not means or any(mean > floor for mean, floor in means.values()):
@@ -259,6 +258,14 @@ def suspicion(scores: Scores) -> str:
         f"score, the best is {task} with {100 * means[task][0]:.1f} (blind floor "
         f"{100 * means[task][1]:.1f}); look at prompts and answers before the model"
     )
+
+
+def blind_floor_of(scores: Scores, task: str, length: int) -> float | None:
+    """Return the blind floor of a task of a run, in [0, 1]: as recorded, or of the package."""
+    recorded = scores.configs[config_name(task, length)].floor
+    if recorded and recorded.blind is not None:
+        return recorded.blind
+    return blind_floor(task, length, scores.run.data.suite)
 
 
 def _accepted(file: Path, scores: Scores) -> bool:

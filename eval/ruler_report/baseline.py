@@ -6,8 +6,9 @@ test has to be passed, so none is corrected: Berger 1982). *Worse*: one mean is 
 more, corrected for all of them. Else these rows cannot tell, nor can a run that `score` refuses.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import counted
 from ruler_eval.results_file import Run, read_results
 from ruler_eval.scores import refused
+from ruler_eval.scoring import blind_floor_of
 from ruler_report.comparison import Comparison
 from ruler_report.frame import Name
 from ruler_report.lineup import Lineup, check_scored, lineup
@@ -260,9 +262,9 @@ class Retention:
     Attributes:
         value: None where the baseline scores 0.
         low: None where there is no interval; likewise `high`.
-        flag: `floor` if the baseline is not shown to be above the floor, so that guessing would
-            be retained as well; `ceiling` if both are at the ceiling, so that only a large loss
-            would show.
+        flag: `floor` if the baseline is not shown to be above the blind floor, so that guessing
+            would be retained as well; `ceiling` if both are at the ceiling, so that only a large
+            loss would show.
     """
 
     value: float | None
@@ -286,15 +288,22 @@ def retention(runs: Lineup, base: int, run: int) -> dict[Name, Retention]:
             runs.means.ratio(name, base, run),
             *(runs.means.estimate(name, place) for place in (base, run)),
         )
-        configs = [runs.runs[base].configs[f"{task}_{length}"] for task, length in column.shares]
-        floor = sum(config.floor.score if config.floor else 0.0 for config in configs)
+        floors = [blind_floor_of(runs.runs[base], *cell) or 0.0 for cell in column.shares]
         flag = ""
         if old and new and min(old.value or 0.0, new.value or 0.0) >= CEILING:
             flag = "ceiling"
-        if old is None or old.low is None or old.low <= 100 * floor / len(configs):
+        if old is None or old.low is None or old.low <= 100 * fmean(floors):
             flag = "floor"
         ratios[name] = Retention(ratio.value, ratio.low, ratio.high, flag)
     return ratios
+
+
+def retained(runs: Lineup, base: int) -> Iterator[str]:
+    """Yield the retention of each other run, over all that it shares with the baseline."""
+    for run in runs.order:
+        if run != base and (None, None) in runs.means.columns:
+            ratio = retention(runs, base, run)[None, None]
+            yield f"{runs.labels[run]}: mean score in percent of {runs.labels[base]}: {ratio}."
 
 
 def retention_table(name: str, runs: Lineup, base: int, run: int) -> Table:
@@ -308,7 +317,7 @@ def retention_table(name: str, runs: Lineup, base: int, run: int) -> Table:
     old, new = runs.labels[base], runs.labels[run]
     caption = (
         f"{new} in percent of {old}, with 95 % intervals; floor: {old} is not shown to be above "
-        f"what answers score that ignore the question, though they have the whole context; "
+        f"what answers without the context score; "
         f"ceiling: both score {CEILING:g} or more"
     )
     head = ("task", "mean", *map(format_length, lengths))

@@ -11,7 +11,7 @@ from ruler_data.names import counted
 from ruler_data.progress import track
 from ruler_eval.scores import Example, Scores
 from ruler_report import pictures, procedures, tables
-from ruler_report.baseline import retention_table
+from ruler_report.baseline import retained, retention_table
 from ruler_report.comparison import Comparison, cost_table
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.effective_length import AVERAGES, OVERALL, RULER, THRESHOLDS
@@ -180,7 +180,13 @@ def build(
     standing = _alone(base) if len(runs) == 1 else field.standing()
     return Report(
         title=f"{name} results: {models}",
-        verdict=(f"{field.line}.", *standing, *field.against(), *_reach(ordered)),
+        verdict=(
+            f"{field.line}.",
+            *standing,
+            *field.against(),
+            *(retained(field, 0) if baseline else ()),
+            *_reach(ordered),
+        ),
         runs=tuple(ordered),
         notes=(
             *_notes(field, comparisons),

@@ -216,7 +216,9 @@ class Lineup:
         exact = None
         if self.exact is not None and (None, None) in self.exact.columns:
             exact = self.exact.gap((None, None), first, second)
-        notes = [
+        same = self.means.identities[first] == self.means.identities[second]
+        notes = [f"{self.labels[first]} and {self.labels[second]} are the same run"] * same
+        notes += [
             f"forced: {why}" for place in (first, second) for why in self.forced.get(place, ())
         ]
         notes += [

@@ -23,6 +23,7 @@ from ruler_report.effective_length import (
     AVERAGES,
     OVERALL,
     OWN,
+    OWN_SHARE,
     RULER,
     THRESHOLDS,
     EffectiveLength,
@@ -124,11 +125,15 @@ class Summary(Printable):
 
     @property
     def headline_reach(self) -> str:
-        """The same as text; with its threshold where that is the run's own."""
+        """The same as text; with its threshold where that is a share of the run's own score."""
         if (effective := self.headline_length) is None:
             return ""
         text = effective.format_with_possible(self.lengths[-1])
-        return text if OVERALL in self.effective else f"{text} at {effective.threshold:.1f}"
+        return text if OVERALL in self.effective else f"{text} at {self._own_share}"
+
+    @property
+    def _own_share(self) -> str:
+        return f"{100 * OWN_SHARE:.0f} % of its own {format_length(self.lengths[0])}"
 
     def table(self) -> Table:
         """Return the scores by task and length; means over tasks with their intervals."""
@@ -150,9 +155,10 @@ class Summary(Printable):
             rows.append((f"mean of {len(self.tasks)} tasks", *self.row(self.overall)))
         if effective := self.headline_length:
             longest = self.lengths[-1]
+            own = "" if OVERALL in self.effective else f", {self._own_share}"
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
-                f"{effective.threshold:.1f}); possible with these "
+                f"{effective.threshold:.1f}{own}); possible with these "
                 f"rows: {effective.format_possible(longest)}"
             )
         caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""

@@ -242,8 +242,11 @@ class Table:
         return plain_text(self)
 
     def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
-        columns = (Column(Text(name), no_wrap=not place) for place, name in enumerate(self.head))
-        table = RichTable(*columns, box=None)  # names stay whole
+        columns = (  # names stay whole, and no word of a head is cut
+            Column(Text(name), no_wrap=not place, min_width=max(map(len, name.split()), default=0))
+            for place, name in enumerate(self.head)
+        )
+        table = RichTable(*columns, box=None)
         for place, row in enumerate(self.rows):
             table.add_row(*map(Text, row), style="bold" if place in self.marked else None)
         yield table
