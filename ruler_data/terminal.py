@@ -214,7 +214,9 @@ def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  
         return cast("Exception", error)  # the usage helps
     faults: list[Any] = getattr(error.__cause__, "errors", list)()
     value = [quote(str(fault["input"])) for fault in faults[:1]]
-    return UsageError(" ".join([param.opts[0], *value]), error.message)
+    return UsageError(
+        " ".join([param.opts[0], *value]), error.message.removeprefix("Value error, ")
+    )
 
 
 def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., None]:

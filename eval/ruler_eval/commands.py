@@ -144,7 +144,7 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
 
 @checked
 def status(run: Annotated[str | Path, Argument(help="Folder of a run.")]) -> Run:
-    """Show how far a run is: rows answered, failed and left, and rows per second.
+    """Show how far a run is: rows answered, failed and left; of one under way, its pace.
 
     A run that is under way is not disturbed.
 

@@ -15,7 +15,7 @@ from ruler_eval.engines.interface import NotInstalled
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import PROBES, Inputs, open_inputs
 from ruler_eval.models import is_recurrent, text_part
-from ruler_eval.spending import Prices
+from ruler_eval.spending import UNIT, Prices
 
 #: Bytes of a number in the cache, in bf16.
 BF16 = 2
@@ -65,7 +65,11 @@ class Cost:
         rows += [("all lengths", self.totals)] if len(rows) > 1 else []
         lines = [
             f"{name}: reads {read:,} tokens, writes at most {written:,} tokens"
-            + (f", costs at most {self.prices.of(read, written):,.2f}" if self.prices else "")
+            + (
+                f", costs at most {self.prices.of(read, written):,.2f} ({UNIT})"
+                if self.prices
+                else ""
+            )
             for name, (read, written) in rows
         ]
         if self.weight_bytes is not None:

@@ -363,9 +363,14 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
                 "..." * bool(start) + text[start : start + 60] + "..." * bool(text[start + 60 :])
                 for text in (old, new)
             )
-            difference = f"{name} is {old} in the folder and {new} now"
+            shown = _AS_OPTION.sub("--option ", name)
+            difference = f"{shown} is {old} in the folder and {new} now"
             lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
+
+
+#: Where an engine's options stand in a description.
+_AS_OPTION = re.compile(r"^engine_info\.(arguments|options)\.")
 
 
 def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

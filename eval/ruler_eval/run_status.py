@@ -31,7 +31,7 @@ class ConfigSummary:
     failed: int = 0  # sent without an answer
     left: int = 0  # not sent yet
     cut_off: int = 0  # answers that ended at their limit of tokens
-    prompt_tokens: int = 0  # sent
+    prompt_tokens: int | None = None  # sent; None if not reported
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
     answer_tokens: int | None = None  # generated; None if not reported
     calls: int | None = None  # of a model, where answers took several; None if not reported
@@ -121,7 +121,14 @@ class Run:
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
         names = [column.name.replace("_", " ") for column in fields(ConfigSummary)]
-        return [names, *(list(map(_cell, asdict(config).values())) for config in self.configs)]
+        unknown = ("" if config.left == config.rows else "unknown" for config in self.configs)
+        return [
+            names,
+            *(
+                [_cell(value, absent) for value in asdict(config).values()]
+                for config, absent in zip(self.configs, unknown, strict=True)
+            ),
+        ]
 
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
@@ -138,13 +145,14 @@ class Run:
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
         lines_of_table = [
-            column for column in zip(*self.table(), strict=True) if {*column[1:]} != {"unknown"}
+            column for column in zip(*self.table(), strict=True) if {*column[1:]} - {"", "unknown"}
         ]
         names, *lines = zip(*lines_of_table, strict=True)
         widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
         heads = zip(names[1:], widths[1:], strict=True)
         columns = (Column(name, justify="right", min_width=width) for name, width in heads)
-        table = Table(names[0], *columns, box=None)
+        whole = Column(names[0], no_wrap=True)
+        table = Table(whole, *columns, box=None, padding=(0, 1, 0, 0))
         for line in lines:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
@@ -155,9 +163,9 @@ class Run:
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
-def _cell(value: str | float | None) -> str:
+def _cell(value: str | float | None, absent: str) -> str:
     if value is None or isinstance(value, str):
-        return value or "unknown"
+        return value or absent
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
@@ -184,8 +192,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         summary.answered += 1
         hardware.update(filter(None, [answer.hardware]))
         summary.cut_off += answer.finish == "length"
-        summary.prompt_tokens += answer.prompt_tokens or 0
-        for name in ("cached_tokens", "answer_tokens", "calls", "total_tokens"):
+        for name in ("prompt_tokens", "cached_tokens", "answer_tokens", "calls", "total_tokens"):
             if (tokens := getattr(answer, name)) is not None:
                 setattr(summary, name, (getattr(summary, name) or 0) + tokens)
         summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)

@@ -10,6 +10,9 @@ from typing import Any
 from ruler_eval.answers import Answer, Key
 from ruler_eval.engines.interface import Request
 
+#: Of an amount of money, since prices name no currency.
+UNIT = "unit of --price-in"
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -71,10 +74,11 @@ class Spent:
         """Return all of it in one line."""
         failed = f", {self.failed_tokens:,} of them for rows without an answer"
         money = self.money(prices)
+        unit = UNIT if self.stated is None else "as the server states"
         return (
             f"spent: {self.prompt_tokens:,} prompt tokens, {self.answer_tokens:,} answer tokens"
             + failed * bool(self.failed_tokens)
-            + (f"; {money:,.2f} in money" if money is not None else "")
+            + (f"; {money:,.2f} ({unit})" if money is not None else "")
         )
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, make_dataclass
+from difflib import get_close_matches
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -222,6 +223,12 @@ def _explain(error: ErrorDetails) -> tuple[str, str]:
         return key, f"no such key; known: {', '.join(keys)}"
     if error["type"] == "missing":
         return key, "is missing"
+    if error["type"] == "string_pattern_mismatch":
+        allowed = "use a-z, 0-9 and _, up to 40, with a letter first"
+    if error["type"] == "literal_error" and isinstance(value, str):
+        names = re.findall(r"'([^']+)'", error["ctx"]["expected"])
+        near = get_close_matches(value, names, 1)
+        allowed = f"did you mean {near[0]}?" if near else f"give one of {', '.join(names)}"
     if isinstance(value, bool):
         allowed += f'; for the word, write "{str(value).lower()}"'
     text = quote(value) if isinstance(value, str) else quote(repr(value))[1:-1]

@@ -268,7 +268,9 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
 
 def test_a_refused_key_is_reported_first(tmp_path: Path, server: FakeServer, ask: Ask) -> None:
     server.denies = True
-    assert "status 401: 'no such key'" in refusal(ask(), 1) and not server.seen
+    assert (
+        "status 401: 'no such key'; set OPENAI_API_KEY to" in refusal(ask(), 1) and not server.seen
+    )
     assert not (tmp_path / "run.json").exists()
 
 

@@ -195,7 +195,7 @@ def test_an_older_runs_options_may_differ(frozen: Path, begun: Path, tmp_path: P
     written = {"fingerprint": old.fingerprint, **asdict(old)}
     (folder.path / "run.json").write_text(json.dumps(written))
     folder.begin(info(quantization="fp8"), Shard())
-    with pytest.raises(UsageError, match=r"options\.quantization is 'fp8' in the folder"):
+    with pytest.raises(UsageError, match="--option quantization is 'fp8' in the folder"):
         folder.begin(info(quantization="int8"), Shard())
     assert json.loads((folder.path / "run.json").read_text()) == written
 

@@ -61,7 +61,7 @@ def negotiate(
     Raises:
         RequestError: the server refuses something else.
     """
-    doubtful, is_renamed = dict[str, Any](), False
+    doubtful, told, is_renamed = dict[str, Any](), dict[str, str](), False
     while isinstance(reply := probe(dialect), RequestError):
         if reply.is_spent:  # it took the request, and thought until its tokens ran out
             reply = {}
@@ -77,7 +77,7 @@ def negotiate(
             if len(names) > 1:  # it may name fields that it does not refuse
                 doubtful[optional[0]] = dialect.fields[optional[0]], reply.message
             else:
-                _tell(server, optional[0], reply.message)
+                told[optional[0]] = reply.message
             dialect = dialect.without(optional[0])
         else:
             raise reply
@@ -85,14 +85,14 @@ def negotiate(
         refused = tuple(word for word in dialect.refused if word != name)
         fuller = replace(dialect, fields={**dialect.fields, name: value}, refused=refused)
         if isinstance(again := probe(fuller), RequestError) and not again.is_spent:
-            _tell(server, name, message)
+            told[name] = message
         else:
             dialect, reply = fuller, {} if isinstance(again, RequestError) else again
+    if told:
+        names, words = ", ".join(told), " ".join(next(iter(told.values())).split())
+        which = "they are" if len(told) > 1 else "it is"
+        warn(f"{server}: refuses {names}; {which} left out ({quote(words, 80)})")
     return dialect, reply
-
-
-def _tell(server: str, name: str, message: str) -> None:
-    warn(f"{server}: refuses {name}; it is left out ({quote(' '.join(message.split()), 160)})")
 
 
 def named(error: RequestError, fields: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ row after the other fails the run ends, and the next run sends the rest.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -222,6 +223,9 @@ class Client:
             return f"{error}, to a prompt of {tokens} tokens; {remedy}"
         if self.options.api == "completions" and error.status in (400, 404, 405, 422):
             return f"{error}; if it takes no token ids, --option api=chat or api=text"
+        if error.status == 401:
+            names = re.findall(r"\$\{?(\w+)", " ".join(self.options.headers.values()))
+            return f"{error}; set {' or '.join(names) or 'OPENAI_API_KEY'} to a key of the server"
         return str(error)
 
     def _ignored(
