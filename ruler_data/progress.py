@@ -40,10 +40,10 @@ def progress_bars() -> "Progress":
                 figures = (task.fields["items"], share, task.fields["speed"], left)
                 err.print(f"{task.description}: {', '.join(filter(None, figures))}")
 
-    texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
+    texts = ("{task.description:<20}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
     name, items, speed, elapsed, left = map(bar.TextColumn, (*texts, "left"))
     return Bars(
-        *(name, bar.BarColumn(), bar.TaskProgressColumn(), items, speed),
+        *(name, bar.BarColumn(10), bar.TaskProgressColumn(), items, speed),
         *(bar.TimeElapsedColumn(), elapsed, bar.TimeRemainingColumn(), left),
         console=err,
         disable=not is_terminal(),

@@ -185,12 +185,15 @@ def test_a_row_is_shown_whole_on_request(task: str, sample_build: Path, cli: Cli
 
 def test_without_a_config_the_digests_of_all_are_listed(sample_build: Path, cli: Cli) -> None:
     configs = manifest_of(sample_build).configs
-    listed = {line.split()[0]: line for line in cli("show", sample_build).stdout.splitlines()[1:]}
+    lines = cli("show", sample_build).stdout.splitlines()
+    listed = {line.split()[0]: line for line in lines if "floor" not in line}
     assert list(listed) == list(configs)
     for name, info in configs.items():
         assert info.floor
         floor = f"{100 * info.floor.score:.1f}"
-        assert listed[name].split() == [name, "6", floor, info.question_digest, info.digest]
+        assert listed[name].split() == [
+            *(name, "6", floor), info.question_digest[7:19], info.digest[7:19],
+        ]  # fmt: skip
     found = json.loads(cli("show", sample_build, "--json").stdout)
     assert found == json.loads((sample_build / "manifest.json").read_text())["configs"]
 

@@ -85,8 +85,9 @@ def _plain(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-#: Digits of a digest in a table.
-SHOWN = 12
+def _shown(digest: str) -> str:
+    """Return the first digits of a digest."""
+    return digest.removeprefix("sha256:")[:12] or "not recorded"
 
 
 @dataclass(frozen=True)
@@ -100,14 +101,14 @@ class ShownConfigs:
         return {name: asdict(info) for name, info in self.manifest.configs.items()}
 
     def __rich__(self) -> Table:
-        about = "floor: the best score of answers that ignore the question, e.g. that list all"
+        about = "floor: the best score without the question, e.g. by listing all"
         table = Table(
             "config", "rows", "floor (%)", "questions", "content", box=None, caption=about
         )
         for name, info in self.manifest.configs.items():
             floor = f"{100 * info.floor.score:.1f}" if info.floor else "not recorded"
-            questions = info.question_digest[:SHOWN] or "not recorded"
-            table.add_row(name, str(info.rows), floor, questions, info.digest[:SHOWN])
+            digests = (_shown(digest) for digest in (info.question_digest, info.digest))
+            table.add_row(name, str(info.rows), floor, *digests)
         return table
 
 

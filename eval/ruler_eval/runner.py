@@ -109,10 +109,10 @@ def open_job(config: EvalConfig) -> RunJob:
         if config.tokenizer is None:
             raise UsageError("tokenizer", difference)  # noqa: EM101
         warn(f"tokenizer: {difference}")
-    if isinstance(config.rows, int):
-        few = {name: rows for name, rows in inputs.data.rows.items() if rows < config.rows}
+    if isinstance(most := config.selection[1], int):
+        few = {name: rows for name, rows in inputs.data.rows.items() if rows < most}
         for name in [*few][:1]:
-            warn(f"--rows {config.rows}: {name} has {few[name]}; all of them are asked")
+            warn(f"--rows {most}: {name} has {few[name]}; all of them are asked")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))

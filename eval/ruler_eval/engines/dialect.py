@@ -89,9 +89,9 @@ def negotiate(
         else:
             dialect, reply = fuller, {} if isinstance(again, RequestError) else again
     if told:
-        names, words = ", ".join(told), " ".join(next(iter(told.values())).split())
-        which = "they are" if len(told) > 1 else "it is"
-        warn(f"{server}: refuses {names}; {which} left out ({quote(words, 80)})")
+        which, words = "they are" if len(told) > 1 else "it is", next(iter(told.values())).split()
+        reason = quote(" ".join(words), 80)
+        warn(f"{server}: refuses {', '.join(told)}; {which} left out ({reason})")
     return dialect, reply
 
 
