@@ -25,8 +25,9 @@ from measuring import about, table
 
 from ruler_report.baseline import NOT_WORSE, WORSE, verdicts_of
 from ruler_report.frame import Cell, Digests, columns_of, frame_of
-from ruler_report.means import Means, resample
+from ruler_report.means import Means
 from ruler_report.procedures import published
+from ruler_report.resampling import resample
 
 Floats = npt.NDArray[np.float64]
 FULL = 500

@@ -465,37 +465,6 @@ _TABLE = (
 TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A set of tasks.
-
-    Attributes:
-        name: as in manifests.
-        about: what it is for, in one line.
-        tasks: by name, in the order of the file.
-        lengths: that it is meant for, in tokens, rising; empty for any.
-        rows: default number of rows of each config.
-        error: largest difference, in percentage points, between its mean and that of the
-            benchmark's 500 rows, 95 times in 100; None if it was not measured.
-    """
-
-    name: str
-    about: str
-    tasks: Mapping[str, Task]
-    lengths: tuple[int, ...] = ()
-    rows: int = 500
-    error: float | None = None
-
-
-#: The benchmark itself.
-RULER = Suite(
-    "ruler",
-    "The 13 tasks of the benchmark.",
-    TASKS,
-    lengths=(4096, 8192, 16384, 32768, 65536, 131072),
-)
-
-
 def task_place(name: str) -> tuple[int, tuple[tuple[int, str], ...]]:
     """Return the sort key of a task in tables: the 13 in their order, then others by name.
 

@@ -16,7 +16,8 @@ import pytest
 
 from ruler_data.errors import RulerError
 from ruler_eval.answers import Validity
-from ruler_eval.scores import Column, Scores
+from ruler_eval.columns import Column
+from ruler_eval.scores import Scores
 from ruler_report.baseline import gate
 from ruler_report.board import build as board_of
 from ruler_report.contents import build

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ruler_report.frame import Digests, Floats, columns_of, frame_of
-from ruler_report.means import resample
+from ruler_report.resampling import resample
 
 CELLS = [(task, length) for task in ("vt", "cwe") for length in (4096, 8192)]
 CATEGORY_OF = {"vt": "tracing", "cwe": "aggregation"}

@@ -19,6 +19,7 @@ from ruler_data.reasoning import opens
 from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Niah, Task
 from ruler_eval.answers import Answer, Key, Tally, score_answer, why_unanswered
+from ruler_eval.columns import Column, Counts
 from ruler_eval.data import Dataset
 from ruler_eval.exact import exact_scores, exact_without_context
 from ruler_eval.labels import failure_of
@@ -26,9 +27,7 @@ from ruler_eval.predictions import ImportedPrediction
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import (
     BINS,
-    Column,
     ConfigScores,
-    Counts,
     Depth,
     Example,
     cost_of,

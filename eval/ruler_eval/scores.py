@@ -6,25 +6,24 @@
 """
 
 import hashlib
-import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from html import escape
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator
 
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, short_length
 from ruler_data.tasks import Task
 from ruler_data.version import __version__
-from ruler_eval.answers import Answer, Count, Share, Validity
+from ruler_eval.answers import Answer, Share, Validity
+from ruler_eval.columns import Column, Counts, Floats
 from ruler_eval.run_dir import RunInfo
 
 if TYPE_CHECKING:
@@ -47,69 +46,9 @@ Param = bool | int | float | str  # of a task
 #: A score of a row, by name.
 ScoreName = Literal["official", "exact", "f1"]
 
-Floats = npt.NDArray[np.float64]
-
 Ints = npt.NDArray[np.int64]
 
 Bools = npt.NDArray[np.bool_]
-
-
-class Column(Sequence[float | None]):
-    """A number for each row, None where a row has none; an array holds them in little memory.
-
-    >>> column = Column((0.5, None))
-    >>> column[0], column[1], column == (0.5, None), column[1:].array
-    (0.5, None, True, array([nan]))
-    """
-
-    kind: ClassVar[type[float]] = float
-    item: ClassVar[Any] = Share
-
-    def __init__(self, numbers: "Sequence[float | None] | Floats" = ()) -> None:
-        """Keep numbers, with NaN for None, in the smallest floats that are equal to them."""
-        self._kept: npt.NDArray[Any] = np.asarray(numbers, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            for small in (self._kept.astype(dtype) for dtype in (np.float32, np.float16)):
-                if np.array_equal(small, self._kept, equal_nan=True):
-                    self._kept = small
-
-    @property
-    def array(self) -> Floats:
-        """The numbers as an array."""
-        return np.asarray(self._kept, dtype=np.float64)
-
-    @property
-    def small(self) -> npt.NDArray[Any]:
-        """The same in the smallest floats that are equal to the numbers."""
-        return self._kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - a number, or the column of a slice
-        if isinstance(at, slice):
-            return type(self)(self.array[at])
-        return None if math.isnan(number := self._kept[at]) else self.kind(number)
-
-    def __iter__(self) -> Iterator[float | None]:
-        return (None if math.isnan(x) else self.kind(x) for x in self.array.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and [*self] == [*other]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        as_list = core_schema.plain_serializer_function_ser_schema(list)
-        items = core_schema.list_schema(
-            core_schema.nullable_schema(handler.generate_schema(cls.item))
-        )
-        return core_schema.no_info_after_validator_function(cls, items, serialization=as_list)
-
-
-class Counts(Column):
-    """A whole number for each row, likewise; below 2 ** 53 a float is exact."""
-
-    kind, item = int, Count
 
 
 @dataclass(frozen=True, eq=False)

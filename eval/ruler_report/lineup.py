@@ -25,16 +25,8 @@ from ruler_eval.scores import ScoreName, Scores, refused
 from ruler_report.comparison import Comparison, cost_of, cost_table
 from ruler_report.effective_length import AVERAGES, weights
 from ruler_report.frame import Cell, Column, Floats, Frame, Name, columns_of, frame_of
-from ruler_report.means import (
-    CANNOT_TELL,
-    FEWEST,
-    FIRST,
-    SECOND,
-    UNCORRECTED,
-    Means,
-    resample,
-    resample_together,
-)
+from ruler_report.means import CANNOT_TELL, FEWEST, FIRST, SECOND, UNCORRECTED, Means
+from ruler_report.resampling import resample, resample_together
 from ruler_report.runs import caveats, join, labels_of, shortfall
 from ruler_report.typesetting import format_length, visible
 

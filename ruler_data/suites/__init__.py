@@ -13,17 +13,48 @@ The keys of a task are the parameters of its family (`ruler_data.tasks`), `about
 package and a user's own file are read alike.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.tasks import RULER, Niah, Suite, Task, task_of
+from ruler_data.tasks import TASKS, Niah, Task, task_of
 
 __all__ = ["RULER", "Suite", "load_suite", "packaged", "packaged_suite", "with_own_domains"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A set of tasks.
+
+    Attributes:
+        name: as in manifests.
+        about: what it is for, in one line.
+        tasks: by name, in the order of the file.
+        lengths: that it is meant for, in tokens, rising; empty for any.
+        rows: default number of rows of each config.
+        error: largest difference, in percentage points, between its mean and that of the
+            benchmark's 500 rows, 95 times in 100; None if it was not measured.
+    """
+
+    name: str
+    about: str
+    tasks: Mapping[str, Task]
+    lengths: tuple[int, ...] = ()
+    rows: int = 500
+    error: float | None = None
+
+
+#: The benchmark itself.
+RULER = Suite(
+    "ruler",
+    "The 13 tasks of the benchmark.",
+    TASKS,
+    lengths=(4096, 8192, 16384, 32768, 65536, 131072),
+)
 
 #: Name of the task whose haystack mixes every domain of a suite with the user's.
 ALL = "niah_domain_all"

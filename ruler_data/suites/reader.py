@@ -23,7 +23,8 @@ from pydantic_core import ErrorDetails
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
-from ruler_data.tasks import TASKS, Headline, Params, Suite, task_of
+from ruler_data.suites import Suite
+from ruler_data.tasks import TASKS, Headline, Params, task_of
 from ruler_data.untrusted.text import read_bytes
 
 #: Bytes of a file, and levels of nesting, that are allowed.
