@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from difflib import get_close_matches
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -214,9 +215,11 @@ def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  
         return cast("Exception", error)  # the usage helps
     faults: list[Any] = getattr(error.__cause__, "errors", list)()
     value = [quote(str(fault["input"])) for fault in faults[:1]]
-    return UsageError(
-        " ".join([param.opts[0], *value]), error.message.removeprefix("Value error, ")
-    )
+    problem = error.message.removeprefix("Value error, ")
+    names = re.findall(r"'([^']+)'", problem.partition(" is not one of ")[2])
+    near = get_close_matches(str(faults[0]["input"]), names, 1) if faults else []
+    hint = f"did you mean {near[0]}?" if near else problem
+    return UsageError(" ".join([param.opts[0], *value]), hint)
 
 
 def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., None]:

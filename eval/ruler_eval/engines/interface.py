@@ -136,7 +136,7 @@ def check_options(engine: str, allowed: Iterable[str], options: Mapping[str, Any
     """Refuse options that an engine does not know, naming those that are spelled similarly."""
     names = sorted(allowed)
     for name in (each for each in options if each not in names):
-        hint = f"it knows {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
+        hint = f"it takes {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
         if near := difflib.get_close_matches(name, names, 3):
             hint = f"did you mean {' or '.join(near)}?"
         option = f"--option {quote(name)}"
