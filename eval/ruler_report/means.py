@@ -6,9 +6,9 @@ observation, without a formula for either. The weight follows from the question'
 draws of a run are the same whatever runs stand beside it. Draws are spread by sqrt((n+1) / (n-1)),
 which makes their variance that of a mean of n questions, and padded with one more question at each
 end of the scale, so that a few rows which happen to be alike do not claim to know their mean (for
-shares this is Jeffreys' interval). A row that a run was to answer and did not is 0 in one array of
-draws and 1 in the other, and only what holds in both is said. How often intervals cover and tests
-err: benchmarks/simulate.py.
+shares this is Jeffreys' interval; where all rows are alike, its end is Clopper and Pearson's). A
+row that a run was to answer and did not is 0 in one array of draws and 1 in the other, and only
+what holds in both is said. How often intervals cover and tests err: benchmarks/simulate.py.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -181,6 +181,12 @@ class Means:
         low, high = (padded(draws[at], self.questions[at]) for draws in (self.low, self.high))
         value = _known(self.values[at])
         low_end, high_end = _ends(low, high, self.lowest[at], self.highest[at], 0.0)
+        # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
+        alike = 100 * (LEVEL / 2) ** (1 / self.questions[at])
+        if low_end is not None and self.lowest[at] == 100:
+            low_end = min(low_end, alike)
+        if high_end is not None and self.highest[at] == 0:
+            high_end = max(high_end, 100 - alike)
         return Estimate(value, low_end, high_end, int(self.scored[at]), int(self.asked[at]))
 
     def gap(self, name: Name, first: int, second: int) -> Gap:
