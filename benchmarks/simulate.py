@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from measuring import about, table
+from scipy.stats import binom
 
 from ruler_report.baseline import NOT_WORSE, WORSE, verdicts_of
 from ruler_report.frame import Cell, Digests, columns_of, frame_of
@@ -116,8 +117,8 @@ ALIKE, SHARED = 0.8, 0.5
 DESIGNS = ((4, 1), (4, 6), (8, 6), (20, 6), (100, 1))
 #: Draws in one array.
 BATCH = 20
-#: Chances at which cells are tried, and percentage points of a gate.
-CHANCES, MARGIN = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99), 5.0
+#: Percentage points of a gate, and sets of questions of a cell.
+MARGIN, SETS = 5.0, 12
 
 
 class Draw:
@@ -183,19 +184,24 @@ def coverage(name: str, rows: int, lengths: int, draws: int) -> list[str]:
     return [f"{100 * share:.1f}" for share in hits / draws]
 
 
-def cell_coverage(rows: int, draws: int) -> list[str]:
-    """Return how often intervals of cells hold the truth: on average over chances, at worst."""
-    shares = []
-    for chance in CHANCES:
-        found = []
-        for batch in range(draws // BATCH):
-            draw = Draw(batch, rows, 1)
-            for _ in range(BATCH):
-                draw.models([np.array([chance])])
-            means = draw.means()
-            found += [means.estimate((None, None), place) for place in range(BATCH)]
-        shares.append(np.mean([holds(x.low, x.high, 100 * chance) for x in found if x]))
-    return [f"{100 * float(np.mean(shares)):.1f}", f"{100 * min(shares):.1f}"]
+def cell_coverage(rows: int) -> list[str]:
+    """Return how often intervals of a cell hold the truth: on average over chances, at worst.
+
+    By the binomial distribution of the number of right rows, with twelve sets of questions.
+    """
+    right, chances, held = range(rows + 1), range(1, 100), np.zeros((rows + 1, 99))
+    for seed in range(SETS):
+        draw = Draw(seed, rows, 1)
+        draw.models([np.array([0.5])] * len(right))
+        for number, scores in zip(right, draw.scores, strict=True):
+            scores |= dict.fromkeys(scores, (np.arange(rows) < number).astype(float))
+        means = draw.means()
+        for number in right:
+            mean = means.estimate((None, None), number)
+            held[number] += [mean is not None and holds(mean.low, mean.high, p) for p in chances]
+    chance_of = binom.pmf(np.array(right)[:, None], rows, np.array(chances) / 100)
+    covered = (chance_of * held).sum(axis=0) / SETS
+    return [f"{100 * float(share):.1f}" for share in (covered.mean(), covered.min())]
 
 
 def false_ranks(name: str, rows: int, draws: int, *, cells: bool) -> float:
@@ -237,9 +243,8 @@ unpaired differences of equal models.
     rows = [[name, n, lengths, *coverage(name, n, lengths, draws)]
             for name in SKEWED for n, lengths in DESIGNS]  # fmt: skip
     yield from table(["chances", "rows a task", "lengths", "mean", "paired", "unpaired"], rows)
-    span = f"{CHANCES[0]} to {CHANCES[-1]}"
-    yield f"\nIntervals of one cell, over chances of {span} ({draws} draws each):\n"
-    cells = [[n, *cell_coverage(n, draws)] for n in (4, 8, 20, 100)]
+    yield "\nIntervals of one cell, over chances of 0.01 to 0.99, exactly:\n"
+    cells = [[n, *cell_coverage(n)] for n in (4, 8, 20, 100)]
     yield from table(["rows", "average", "worst chance"], cells)
     yield f"\nTen equal models, 8 rows a task at six lengths, any false difference ({few} draws):\n"
     ranks = [
