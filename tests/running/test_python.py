@@ -195,7 +195,7 @@ def test_what_a_partial_gives_a_function_is_part_of_the_run(frozen: Path, tmp_pa
     less = partial(kept, share=0.25)
     less.__name__ = "less"  # type: ignore[attr-defined]  # so that Python keeps it inside the other
     for other in (partial(kept, share=0.25, model=object()), partial(less, model=object())):
-        with pytest.raises(UsageError, match=r"engine_info\.arguments\.share is 0\.5"):
+        with pytest.raises(UsageError, match=r"--option share is 0\.5"):
             run(frozen, tmp_path, generate=other, configs="vt_2048", rows=1)
     with pytest.raises(UsageError, match="missing a required argument: 'share'; give what it"):
         run(frozen, tmp_path / "other", generate=kept, rows=1)
@@ -223,7 +223,7 @@ def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
 ) -> None:
     for _ in range(2):
         run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **first)
-    with pytest.raises(UsageError, match=r"engine_info\.arguments\.\w+ is (.*) in .* and (?!\1)"):
+    with pytest.raises(UsageError, match=r"--option \w+ is (.*) in .* and (?!\1)"):
         run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **second)
 
 
