@@ -27,6 +27,10 @@ from pathlib import Path
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_eval.eval_config import parse_rows
+from ruler_report import read_results
+from ruler_report.runs import join
+from ruler_report.summary import summarize
+from ruler_report.typesetting import format_number
 
 WORK = Path("dist/example")
 SMOLLM2, GEMMA = "SmolLM2-135M-Instruct-Q4_1", "gemma-3-270m-Q4_K_M"
@@ -87,7 +91,10 @@ def main() -> None:
     ]
     folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
     if options.card:
-        print(card_table([one for one in folders[:2] if (one / "results.json").exists()]), end="")
+        scored = [place for place in folders[:2] if (place / "results.json").exists()]
+        if not scored:
+            parser.error(f"--card: {options.out} has no results of the study {options.study}")
+        print(card_table(scored), end="")
         return
     if options.repeat:
         repeat(runs, options.repeat.split(","), {shortest: rows[shortest]}, options.out)
@@ -161,36 +168,28 @@ def fast_dtype() -> str:
 
 def card_table(folders: list[Path]) -> str:
     """Return the scores of runs as the table that cards show (`cards/scores.md`)."""
-    found = [json.loads((one / "results.json").read_text(encoding="utf-8")) for one in folders]
-    run = found[0]["run"]
-    lengths = found[0]["summary"]["lengths"]
-    rows = [run["data"]["rows"][f"vt_{length}"] for length in lengths]
-    columns = [(one, length) for one in found for length in one["summary"]["overall"]]
-    heads = [f"{one['run']['model']}, {int(length):,}" for one, length in columns]
-    lines = [["task", *heads], ["---", *("--:" for _ in heads)]]
-    for task in found[0]["summary"]["tasks"]:
-        cells = [one["summary"]["cells"][task][length] for one, length in columns]
-        lines.append([f"`{task}`", *(f"{cell['value']:.1f}" for cell in cells)])
-    means = [one["summary"]["overall"][length] for one, length in columns]
-    shown = [f"{mean['value']:.1f} [{mean['low']:.1f}, {mean['high']:.1f}]" for mean in means]
-    lines.append(["mean", *shown])
+    runs = [(run.run, summarize(run)) for run in map(read_results, folders)]
+    first, summary = runs[0]
+    columns = [(info.model, shown, n) for info, shown in runs for n in shown.overall]
+    lines = [
+        ["task", *(f"{model}, {n:,}" for model, _, n in columns)],
+        ["---", *("--:" for _ in columns)],
+    ]
+    for task in summary.tasks:
+        means = [shown.cells[task][n].value for _, shown, n in columns]
+        lines.append([f"`{task}`", *(format_number(mean, 1) for mean in means)])
+    lines.append(["mean", *(str(shown.overall[n]) for _, shown, n in columns)])
+    rows, lengths = (
+        join([f"{number:,}" for number in numbers])
+        for numbers in ([first.data.rows[f"vt_{n}"] for n in summary.lengths], summary.lengths)
+    )
     about = (
-        f"Protocol `{run['protocol']}`, the first {_listed(rows)} rows of each task at "
-        f"{_listed(lengths)} tokens in each model's own tokenizer, data version "
-        f"{run['data']['data_version']}; `qa_2` is from a sample of HotpotQA. Scores in percent, "
-        "the mean of all tasks with its 95 % interval.\n\n"
+        f"Protocol `{first.protocol}`, the first {rows} rows of each task at {lengths} tokens "
+        f"in each model's own tokenizer, data version {first.data.data_version}; `qa_2` is "
+        "from a sample of HotpotQA. Scores in percent, the mean of all tasks with its 95 % "
+        "interval.\n\n"
     )
     return about + "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _listed(numbers: list[int]) -> str:
-    """Return numbers as text.
-
-    >>> _listed([40, 1024, 15])
-    '40, 1,024 and 15'
-    """
-    *others, last = (f"{number:,}" for number in numbers)
-    return f"{', '.join(others)} and {last}"
 
 
 def repeat(

@@ -16,10 +16,12 @@ from ruler_builders.upstream import EDITIONS
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
 from ruler_data.procedures import procedures
+from ruler_data.tasks import TASKS
 from ruler_eval.prompts import PROTOCOLS
 from ruler_report.procedures import published
 from tests.commands import succeeded
 from tests.conftest import Cli
+from tests.results import results_of
 
 NAME = "nemo-evaluator"
 
@@ -96,13 +98,16 @@ def test_the_report_has_the_ledger_and_the_published_scores(data: Path, tmp_path
         ruler_report.report(folder, tmp_path / "other", procedure="kvpress", pictures=False)
 
 
-def test_a_known_model_finds_its_published_scores(sample_build: Path, tmp_path: Path) -> None:
-    model = "meta-llama/Llama-3.1-8B-Instruct"
-    folder = run(sample_build, tmp_path / "run", procedure=None, model=model)
-    ruler_report.results(folder)
-    ruler_report.report(folder, tmp_path / "report", pictures=False)
-    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-    assert "| Llama3.1 (8B) | 4K | 95.5 | 100.0 | ± 4.6 | paper-2024-08 |" in page
+@pytest.mark.parametrize(("rows", "chance"), [(2, "8.0"), (500, "0.7")])
+def test_a_known_model_finds_its_published_scores_and_what_chance_may_do(
+    rows: int, chance: str, tmp_path: Path
+) -> None:
+    """By hand, of 13 tasks: 196 √(.955 · .045 · (1 / (13 · 500) + 1 / (13 · rows)))."""
+    scores = {f"{task}_4096": [1.0] * rows for task in TASKS}
+    run = results_of(scores, model="meta-llama/Llama-3.1-8B-Instruct")
+    ruler_report.report(run, tmp_path, pictures=False)
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert f"| Llama3.1 (8B) | 4K | 95.5 | 100.0 | ± {chance} | paper-2024-08 |" in page
 
 
 def test_published_lengths_are_those_of_the_procedure() -> None:

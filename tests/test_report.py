@@ -195,9 +195,10 @@ HOSTILE = (
 def hostile() -> Scores:
     example = Example("vt_4096", 1, "other", 0.0, HOSTILE, ("=1+1", HOSTILE), HOSTILE)
     results = replace(few("hostile", rows=6), examples=(example,), notes=(HOSTILE,))
-    run = replace(
-        results.run, model=HOSTILE, engine_info={"note": HOSTILE, "=cmd": "=cmd|' /C'!A0"}
-    )
+    formula = "=cmd|' /C'!A0"
+    data = replace(results.run.data, tokenizer=formula)
+    info = {"note": HOSTILE, "=cmd": formula}
+    run = replace(results.run, model=HOSTILE, data=data, engine_info=info)
     return replace(results, run=run)
 
 
@@ -228,4 +229,4 @@ def test_hostile_text_stays_text_in_markdown_and_spreadsheets(hostile_report: Pa
     assert all((img.get("src") or "").startswith("figures/") for img in page.all("img"))
     assert not page.all("a") and "head" not in re.findall(r"<h1>(.*?)</h1>", markdown)
     table = csv.reader(io.StringIO((hostile_report / "report.csv").read_text(encoding="utf-8")))
-    assert all(cell[:1] not in ("=", "@", "\t", "\r") for row in table for cell in row)
+    assert all(cell[:1] not in ("=", "+", "-", "@", "\t", "\r") for row in table for cell in row)
