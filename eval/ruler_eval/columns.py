@@ -52,7 +52,11 @@ class Column(Sequence[float | None]):
         return None if math.isnan(number := self._kept[at]) else self.kind(number)
 
     def __iter__(self) -> Iterator[float | None]:
-        return (None if math.isnan(x) else self.kind(x) for x in self.array.tolist())
+        absent = np.isnan(self._kept)
+        numbers = np.where(absent, 0, self._kept).astype(self.kind).tolist()
+        if not absent.any():
+            return iter(numbers)
+        return (None if gone else x for x, gone in zip(numbers, absent.tolist(), strict=True))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and [*self] == [*other]

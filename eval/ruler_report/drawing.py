@@ -188,6 +188,7 @@ class Heat:
         look = {"cmap": colours, "edgecolors": "face", "linewidth": 0.2}
         axes.pcolormesh(self.values, vmin=low, vmax=high, **look)
         axes.invert_yaxis()
+        fills = colours(np.clip((self.values - low) / (high - low), 0, 1))
         for (row, column), value in np.ndenumerate(self.values):
             if np.isnan(value):
                 continue
@@ -199,7 +200,7 @@ class Heat:
                 va="center",
                 fontsize="small",
                 in_layout=False,  # it is inside the cells; measuring it takes most of the time
-                color=ink_on(colours(float(np.clip((value - low) / (high - low), 0, 1)))),
+                color=ink_on(fills[row, column]),
             )
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
@@ -243,6 +244,7 @@ def render(drawing: Drawing, medium: Medium) -> Picture:
 
 def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure of matplotlib
     """Return a figure of all panels with its key."""
+    from matplotlib.layout_engine import TightLayoutEngine
     from matplotlib.lines import Line2D
 
     page, count = medium == "page", len(drawing.panels)
@@ -255,7 +257,8 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     shrunk = min(1.0, max(scale, width / (columns * panel_width)))
     height = min(tallest, -(-count // columns) * panel_height * shrunk)
     figure, axes = _draw_panels(drawing.panels, width, height, columns)
-    figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
+    # `figure.tight_layout` would leave an engine behind, for which saving draws all once more.
+    TightLayoutEngine(pad=0.3, w_pad=0.6, h_pad=0.8).execute(figure)
     thin_ticks(axes)
     keys = [
         f"{number} {shortened(name if page else name.rpartition('/')[2])}"
@@ -278,9 +281,11 @@ def _draw_panels(
     panels: Sequence[Panel], width: float, height: float, columns: int
 ) -> tuple[Any, list[Axes]]:
     """Return a figure with panels on a grid, and its axes; empty places are hidden."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)  # it keeps what measures text; others make it anew for each label
     rows = -(-len(panels) // columns)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel, place in zip(panels, axes, strict=False):
