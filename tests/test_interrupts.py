@@ -1,5 +1,6 @@
-"""Ctrl-C: obeyed even where it was swallowed, and kept from processes that we begin."""
+"""What ends a process: Ctrl-C, even where it was swallowed; limits, in workers that we begin."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,8 +17,10 @@ import pytest
 
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data import terminal
+from ruler_data.errors import RulerError
 from ruler_data.progress import progress
 from ruler_data.terminal import block_sigint_in_children, run
+from ruler_data.untrusted import child
 from tests.commands import HANG
 
 
@@ -155,3 +158,39 @@ def test_every_row_is_reported(workers: int) -> None:
     reported = Counter[str]()
     list(run_jobs(many, range(4), workers, lambda name, rows: reported.update({name: rows})))
     assert reported == {f"config {job}": 50 for job in range(4)}
+
+
+def forever(_: object) -> None:
+    while True:
+        pass
+
+
+def too_much_memory(_: object) -> bytes:
+    return bytes(2 * child.MEMORY)
+
+
+def fails(_: object) -> None:
+    msg = "no such token"
+    raise ValueError(msg)
+
+
+def call_in_worker(function: str, _: object) -> str:
+    child.SECONDS, child.MEMORY = 0.5, 256 << 20
+    try:
+        child.bounded(f"{__name__}:{function}", "a tokenizer")
+    except child.ChildError as error:
+        return f"{error} (child: {multiprocessing.parent_process() is not None})"
+    return "passed"
+
+
+@pytest.mark.parametrize("function", ["forever", "too_much_memory"])
+def test_a_worker_ends_where_its_tokenizer_takes_too_much(function: str) -> None:
+    with pytest.raises(RulerError, match="the model's tokenizer takes too much time or memory"):
+        list(run_jobs(call_in_worker, [function, function], 2, lambda *_: None))
+
+
+def test_a_call_in_a_worker_fails_as_one_in_a_child() -> None:
+    results = run_jobs(call_in_worker, ["fails", "fails"], 2, lambda *_: None)
+    assert [*results] == ["no such token (child: True)"] * 2
+    with pytest.raises(child.ChildError, match="no such token"):
+        child.bounded(f"{__name__}:fails", "a tokenizer")

@@ -3,8 +3,8 @@
 Jinja's sandbox keeps a template from files and attributes, but not from endless loops and gigabytes
 of text; a tokenizer has regular expressions and rules that rewrite text. So what runs them is a
 process with a limit of memory and of CPU time for each call; after a call that exceeds them, a new
-one is started. In this process run those of the registry, and, where the user says `--trust` or
-RULER_TRUST=1, all of them.
+one is started. A worker of a build is such a process itself (`confine`). In this process run those
+of the registry, and, where the user says `--trust` or RULER_TRUST=1, all of them.
 
 As a program, this module is that child: calls come in and results go out, as Python's pickles. Long
 texts follow a call as they are, uncopied.
@@ -16,20 +16,23 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
-#: Limits of the child: bytes of memory; seconds of CPU time for a call, and more for each byte.
+#: Limits of a call: bytes of memory; seconds of CPU time, and more for each byte of its texts.
 MEMORY, SECONDS, SECONDS_PER_BYTE = 3 << 30, 15.0, 1e-5
 #: Most bytes of a result: so many times those of the call, and so many more.
 TIMES, MORE = 16, 2_000_000
 TOO_MUCH = "it takes too much time or memory"
 #: Bytes of a pipe: a prompt of 131,072 tokens is sent at once.
 PIPE = 1 << 20
+#: Exit status of a process in which a call exceeded its memory; a signal ends it after its time.
+EXCEEDED = 99
 #: Variable that is set where all templates and tokenizers are trusted.
 TRUST = "RULER_TRUST"
 
@@ -44,7 +47,7 @@ def is_trusting() -> bool:
 
 
 def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noqa: ANN401
-    """Return what a function does, from the child process.
+    """Return what a function does, from the child process or in a confined one.
 
     Args:
         function: its module and name, e.g. `ruler_data.tokenizers.chat_template:run_template`.
@@ -54,7 +57,11 @@ def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noq
     Raises:
         ChildError: it fails, or takes too much time or memory.
     """
-    result, failure = _child(os.getpid()).call(function, subject, arguments)
+    if _is_confined:
+        with _limited(_size(arguments)):
+            result, failure = _run(function, (subject, *arguments))
+    else:
+        result, failure = _child(os.getpid()).call(function, subject, arguments)
     if failure is not None:
         raise ChildError(failure)
     return result
@@ -121,14 +128,86 @@ def _child(_process: int) -> _Child:
     return _Child()
 
 
-def _serve() -> None:
-    """Answer calls until the parent ends."""
+_is_confined = False
+
+
+def confine() -> None:
+    """Let calls run in this process, which ends if one exceeds its limits.
+
+    Its parent knows it by `exceeded`. The system must tell a process its memory, as Linux does.
+    """
+    global _is_confined
+    _is_confined = Path(STATM).exists()
+
+
+def exceeded(exit_code: int | None) -> bool:
+    """Whether a confined process ended so because a call exceeded its limits."""
+    return exit_code in (EXCEEDED, -signal.SIGPROF, -signal.SIGABRT)
+
+
+def _size(value: object) -> int:
+    """Return the bytes or characters of the texts in the arguments of a call."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 0
+
+
+@contextmanager
+def _limited(size: int) -> Iterator[None]:
+    """End this process if a call with texts of this size exceeds its limits."""
     import resource
 
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _data_bytes() + MEMORY
+    limit = limit if soft == resource.RLIM_INFINITY else min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
+    signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * size)
+    try:
+        yield
+    except MemoryError:
+        os._exit(EXCEEDED)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _run(function: str, arguments: Sequence[object]) -> tuple[Any, str | None]:
+    """Return the result of a call, or why it fails."""
+    try:
+        return _imported(function)(*arguments), None
+    except MemoryError:
+        raise
+    except Exception as error:  # a template is a program and may raise anything
+        return None, first_line(error)
+
+
+@cache
+def _imported(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    result: Callable[..., Any] = getattr(import_module(module), function)
+    return result
+
+
+#: Where Linux tells a process its memory, in pages; the sixth number is what the limit counts.
+STATM = "/proc/self/statm"
+
+
+def _data_bytes() -> int:
+    """Return the bytes of memory that this process has for data; 0 where no system tells it."""
+    file = _statm(os.getpid())
+    return int(os.pread(file, 256, 0).split()[5]) * os.sysconf("SC_PAGE_SIZE") if file else 0
+
+
+@cache
+def _statm(_process: int) -> int:
+    """Return an open file; 0 if there is none."""
+    return os.open(STATM, os.O_RDONLY) if Path(STATM).exists() else 0
+
+
+def _serve() -> None:
+    """Answer calls until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and ends this process
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     calls, results = sys.stdin.buffer, sys.stdout.buffer
     while True:
         try:
@@ -136,21 +215,12 @@ def _serve() -> None:
         except EOFError:
             return
         call, *texts = map(calls.read, sizes)
-        # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
-        signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * sum(sizes))
-        answer: tuple[Any, str | None]
-        try:
-            name, subject, *arguments = pickle.loads(call, buffers=texts)
-            module, _, function = name.partition(":")
-            answer = getattr(import_module(module), function)(subject, *arguments), None
-        except MemoryError:
-            os._exit(1)  # as the time limit ends this process
-        except Exception as error:  # a template is a program and may raise anything
-            answer = None, first_line(error)
-        data = pickle.dumps(answer)
-        if len(data) > TIMES * sum(sizes) + MORE:
-            data = pickle.dumps((None, f"it makes {len(data):,} bytes of {sum(sizes):,}"))
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        size = sum(sizes)
+        with _limited(size):
+            function, *arguments = pickle.loads(call, buffers=texts)
+            data = pickle.dumps(_run(function, arguments))
+        if len(data) > TIMES * size + MORE:
+            data = pickle.dumps((None, f"it makes {len(data):,} bytes of {size:,}"))
         results.write(data)
         results.flush()
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import TypeVar
 
 from ruler_data.errors import RulerError
 from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
+from ruler_data.untrusted.child import confine, exceeded
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -81,9 +83,11 @@ def run_jobs(
     children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_enter)
+    children = list[BaseProcess]()
     try:
         with block_sigint_in_children():
             pending = {pool.submit(_run_in_worker, work, job) for job in jobs}
+        children = [c for c in multiprocessing.active_children() if c.pid not in children_before]
         while pending:
             done, pending = wait(pending, LOOK_EVERY, return_when=FIRST_COMPLETED)
             raise_if_interrupted()
@@ -93,20 +97,28 @@ def run_jobs(
                     progress(name, rows)
                 yield result
     except BrokenProcessPool as error:
-        msg = (
-            "a worker process died, possibly out of memory; use fewer --workers; finished configs "
-            "are kept: run the same command again to resume"
-        )
+        for child in children:
+            child.join(1)
+        cause = "a worker process died, possibly out of memory; use fewer --workers"
+        if any(exceeded(child.exitcode) for child in children):
+            cause = (
+                "a worker process was ended: the model's tokenizer takes too much time or memory"
+            )
+        msg = f"{cause}; finished configs are kept: run the same command again to resume"
         raise RulerError(msg) from error
     finally:
-        for child in multiprocessing.active_children():
+        for child in children or multiprocessing.active_children():
             if child.pid not in children_before:
                 child.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _enter() -> None:
-    """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does."""
+    """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does.
+
+    Templates and tokenizers run in it, in place of a child of its own: it is one.
+    """
+    confine()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_parent, daemon=True).start()
