@@ -44,7 +44,7 @@ from ruler_builders.folder_proof import (
 from ruler_builders.pipeline.build_dir import row_figures
 from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, processes, run_jobs
+from ruler_builders.pipeline.pool import Progress, is_better_apart, processes, run_jobs
 from ruler_builders.sources.catalogue import essays_of
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.dataset import open_source
@@ -189,7 +189,8 @@ def verify(
         with show(tokens) as progress:
             longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
             in_process, count = partial(job, context=context), processes(workers, tokens)
-            done = run_jobs(job, longest_first, count, progress, in_process)
+            apart = context is not None and is_better_apart(context.tokenizer, tokens)
+            done = run_jobs(job, longest_first, count, progress, in_process, apart=apart)
             proofs = {proof.name: proof for proof in done}
     findings += [finding for name in present for finding in proofs[name].findings]
     unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}

@@ -85,7 +85,7 @@ class HfTokenizer(PromptTokenizer):
         for file, limit in zip(FILES, (JSON_BYTES, JSON_BYTES, TEMPLATE_BYTES), strict=True):
             if (folder / file).is_file():
                 open_file(folder / file, limit, f"tokenizer {name}: {file}").close()
-        self._is_trusted = origin.is_trusted or is_trusting()
+        self.is_trusted = origin.is_trusted or is_trusting()
         self._place = str(self._path.resolve()), self._path.stat().st_mtime_ns
         engine = f"tokenizers {version('tokenizers')}"
         self._stock = Counter(engine, partial(self._ask, "ids"), partial(self._ask, "counts"))
@@ -113,7 +113,7 @@ class HfTokenizer(PromptTokenizer):
             UsageError: it fails, or takes too much time or memory.
         """
         try:
-            if self._is_trusted:
+            if self.is_trusted:
                 return ask(self._place, method, *arguments)
             return bounded(f"{ask.__module__}:ask", self._place, method, *arguments)
         except UsageError:
@@ -243,7 +243,7 @@ class HfTokenizer(PromptTokenizer):
             UsageError: it refuses the turn, fails, or takes too much time or memory.
         """
         try:
-            if self._is_trusted:
+            if self.is_trusted:
                 return run_template(self._template, variables)
             name = f"{run_template.__module__}:run_template"
             return str(bounded(name, self._template, variables))
