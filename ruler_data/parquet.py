@@ -1,8 +1,8 @@
 """The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ruler_data.row import PackedRow, Row, Span, Utf8, utf8
+from ruler_data.row import COLUMNS, PackedRow, Row, Span, Utf8, utf8
 from ruler_data.untrusted.pages import opened
 
 #: What is raised by reading a file that is damaged or holds something other than rows.
@@ -115,7 +115,8 @@ def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Tabl
     """
     if "haystack" not in table.column_names:
         table = table.append_column("haystack", pa.nulls(len(table), _SPAN))
-    return table.select(columns).cast(pa.schema([SCHEMA.field(name) for name in columns]))
+    table, schema = table.select(columns), pa.schema([SCHEMA.field(name) for name in columns])
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -178,3 +179,21 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
             context = memoryview(text.as_buffer())
             haystack = Span(int(span["start"]), int(span["end"])) if span else None
             yield PackedRow(**values, context=context, evidence=spans[start:end], haystack=haystack)
+
+
+def rows_without_context(task: str, table: pa.Table) -> Iterator[Row]:
+    """Return the rows of a table that has no contexts, and evidence only where it is asked for."""
+    columns = {name: table[name] for name in table.column_names}
+    spans: Iterable[tuple[Span, ...]] = repeat(())
+    if "evidence" in columns:
+        evidence = columns.pop("evidence").combine_chunks()
+        sides = [evidence.flatten().field(side).to_pylist() for side in (0, 1)]
+        pairs = [*map(Span, *sides)]
+        edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
+        spans = (tuple(pairs[start:end]) for start, end in edges)
+    values = {"task": repeat(task), "context": repeat(""), "haystack": repeat(None)}
+    values |= {name: column.to_pylist() for name, column in columns.items()}
+    values["outputs"] = map(tuple, values["outputs"])
+    values["haystack"] = (span and Span(**span) for span in values["haystack"])
+    values["evidence"] = spans
+    return map(Row, *(values[name] for name in COLUMNS))

@@ -21,7 +21,7 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.parquet import check_filled, conformed
+from ruler_data.parquet import check_filled, conformed, rows_without_context
 from ruler_data.row import Row, question_digest
 from ruler_data.untrusted.pages import opened
 
@@ -160,15 +160,15 @@ class Dataset:
         Raises:
             RulerError: the file cannot be read, or rows are not where they belong.
         """
-        columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens", "length"]
-        base, rows = {"task": parse_config(config)[0], "context": "", "evidence": ()}, list[Row]()
-        if self.manifest.table[parse_config(config)[0]].params.family == "niah":
-            columns += ["evidence", "haystack"]
+        names = ["index", "question", "answer_prefix", "outputs", "max_new_tokens", "length"]
+        task, rows = parse_config(config)[0], list[Row]()
+        if self.manifest.table[task].params.family == "niah":
+            names += ["evidence", "haystack"]
         with readable(config), opened(self._file(config)) as file:
-            for group in file.groups(columns):
+            for group in file.groups(names):
                 check_filled(group, len(rows))
-                table = conformed(group.slice(0, self.rows[config] - len(rows)), columns)
-                rows += [Row.from_record({**base, **record}) for record in table.to_pylist()]
+                table = conformed(group.slice(0, self.rows[config] - len(rows)), names)
+                rows += rows_without_context(task, table)
                 if len(rows) == self.rows[config]:
                     break
         for place in range(self.rows[config]):

@@ -43,6 +43,10 @@ WORDS, SHORTEST = 4, 4
 #: Example rows of each label of a config.
 EXAMPLES = 2
 
+#: Of an answer: the text that is scored, the official score, and the exact score and F1. No scores
+#: stand for no answer, and no exact ones where they depend on the context.
+_Scored = tuple[str, Any, Any]
+
 #: What an answer shows: for each needle its cell of depth, and whether its value is named.
 Evidence = list[tuple[int, bool]]
 
@@ -92,6 +96,7 @@ class Scorer:
         self.reasons: Counter[str] = Counter()
         self._is_run = is_run
         self._asked: tuple[list[Any], list[str]] = [], []
+        self._known: dict[tuple[str | None, ...], _Scored] = {}  # of these questions
         self._extra, self._samples = int(run.sampling.get("extra_tokens", 0)), run.samples
         self._has_digests = any(answer.question_digest for answer in answers.values())
 
@@ -106,9 +111,7 @@ class Scorer:
             self.data.manifest.table[parse_config(config)[0]],
             self.data.manifest.configs[config],
         )
-        has_claims = isinstance(task.params, Niah) and task.params.none != "no"
-        # Whether an answer claims a value depends on the context.
-        rows = [*(self.data.read if has_claims else self.data.question_rows)(config)]
+        rows = [*(self.data.read if _has_claims(task) else self.data.question_rows)(config)]
         questions = self._digests_of(rows)
         samples = self._samples_of(config, task, rows, questions)
         labels, evidence = self._read(config, task, rows, samples)
@@ -130,14 +133,14 @@ class Scorer:
         """Return the question digests of rows; lengths of a task often ask the same."""
         asked = [(row.question, row.answer_prefix, row.outputs, row.max_new_tokens) for row in rows]
         if asked != self._asked[0]:
-            self._asked = asked, [*map(question_digest, rows)]
+            self._asked, self._known = (asked, [*map(question_digest, rows)]), {}
         return self._asked[1]
 
     def _samples_of(
         self, config: str, task: Task, rows: Sequence[Row], questions: Sequence[str]
     ) -> _Samples:
         """Return the answers to rows with what can be scored without their context."""
-        is_open, numbers = task.params.family == "qa", range(self._samples)
+        numbers = range(self._samples)
         records, texts = list[Answer | None](), list[str]()
         official, exact = list[Any](), list[Any]()
         for row, question in zip(rows, questions, strict=True):
@@ -147,17 +150,25 @@ class Scorer:
                 if record is not None:
                     _check(config, row, record, question)
                     if not self._why_unanswered(row, record) and record.text is not None:
-                        text, score = score_answer(row, task, record, opened=self._opened)
-                if score == 1:
-                    pair = exact_without_context(row, task, text, score)
-                    if pair != (1.0, 1.0) and not is_open:
-                        pair = None
+                        text, score, pair = self._scored(row, task, record, question)
                 records.append(record)
                 texts.append(text)
                 official.append(score)
                 exact.append(pair)
         self.tally.add(records, texts, official)
         return _Samples(self._samples, records, texts, official, exact)
+
+    def _scored(self, row: Row, task: Task, record: Answer, question: str) -> _Scored:
+        """Return what can be scored of an answer; the same one at another length has the same."""
+        key = task.name, question, record.text, record.reasoning
+        if key in self._known and not _has_claims(task):
+            return self._known[key]
+        text, score = score_answer(row, task, record, opened=self._opened)
+        pair = exact_without_context(row, task, text, score) if score == 1 else None
+        if pair != (1.0, 1.0) and task.params.family != "qa":
+            pair = None
+        self._known[key] = text, score, pair
+        return text, score, pair
 
     def _read(
         self, config: str, task: Task, rows: Sequence[Row], samples: _Samples
@@ -208,6 +219,11 @@ class Scorer:
         if reason is not None:
             self.reasons[reason] += 1
         return reason
+
+
+def _has_claims(task: Task) -> bool:
+    """Whether the official score depends on the context, from which a value may be claimed."""
+    return isinstance(task.params, Niah) and task.params.none != "no"
 
 
 def _check(config: str, row: Row, record: Answer, question: str) -> None:
