@@ -17,9 +17,8 @@ from ruler_builders.checks.solvers import row_findings
 from ruler_builders.pipeline.build_dir import write_rows
 from ruler_builders.pipeline.build_one import BuildContext, made_rows, open_context
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import no_cycles
 from ruler_data.names import config_file, config_name
-from ruler_data.row import PackedRow
+from ruler_data.row import PackedRow, no_cycles
 from ruler_data.suites import RULER
 from ruler_data.tasks import TASKS, Task
 

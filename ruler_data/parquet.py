@@ -191,7 +191,8 @@ def rows_without_context(task: str, table: pa.Table) -> Iterator[Row]:
         pairs = [*map(Span, *sides)]
         edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
         spans = (tuple(pairs[start:end]) for start, end in edges)
-    values = {"task": repeat(task), "context": repeat(""), "haystack": repeat(None)}
+    values: dict[str, Any] = {}
+    values |= {"task": repeat(task), "context": repeat(""), "haystack": repeat(None)}
     values |= {name: column.to_pylist() for name, column in columns.items()}
     values["outputs"] = map(tuple, values["outputs"])
     values["haystack"] = (span and Span(**span) for span in values["haystack"])

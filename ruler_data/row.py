@@ -7,8 +7,10 @@ never give the same bytes. The question digest covers the question and its answe
 equal for every tokenizer and length with the same questions.
 """
 
+import gc
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import chain
@@ -263,3 +265,15 @@ def digest_rows(rows: Iterable[Row | PackedRow]) -> str:
 
 def _netstrings(fields: list[bytes]) -> bytes:
     return b"".join([b"%d:%b," % (len(field), field) for field in fields])
+
+
+@contextmanager
+def no_cycles() -> Iterator[None]:
+    """Turn off the cycle collector: rows hold no cycles, and it takes a sixth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

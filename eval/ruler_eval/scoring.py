@@ -30,6 +30,7 @@ from ruler_data.files import sha256_file
 from ruler_data.floors import blind_floor
 from ruler_data.names import config_name, quote
 from ruler_data.progress import track
+from ruler_data.row import no_cycles
 from ruler_eval.answers import Answer, Key
 from ruler_eval.data import Dataset
 from ruler_eval.decide import decision_of
@@ -213,6 +214,7 @@ def _score_predictions(
     return replace(scores, predictions=_name(predictions), files=_hashes(predictions))
 
 
+@no_cycles()
 def derive(
     run: RunInfo, answers: Mapping[Key, Answer], data: Dataset, notes: Sequence[str] = ()
 ) -> Scores:

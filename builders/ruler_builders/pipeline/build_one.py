@@ -13,7 +13,7 @@ from ruler_builders.checks.solvers import column_findings, fill_finding, row_fin
 from ruler_builders.pipeline.build_dir import write_rows
 from ruler_builders.pipeline.fit import Target, make_row, make_rows, recount, recounted_rows
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, no_cycles, silent
+from ruler_builders.pipeline.pool import Progress, silent
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_builders.tasks.qa import repeated
@@ -24,7 +24,7 @@ from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import BALANCED, ConfigInfo, SourceInfo, TokenizerInfo
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
-from ruler_data.row import PackedRow, utf8
+from ruler_data.row import PackedRow, no_cycles, utf8
 from ruler_data.tasks import TASKS, Qa, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import Text

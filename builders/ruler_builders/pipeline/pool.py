@@ -1,6 +1,5 @@
 """Jobs on worker processes: a killed worker ends the build, a killed build ends its workers."""
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -9,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import TypeVar
@@ -31,18 +29,6 @@ LOOK_EVERY = 0.1
 
 def silent(*_: object) -> None:
     """Show neither progress nor warnings."""
-
-
-@contextmanager
-def no_cycles() -> Iterator[None]:
-    """Turn off the cycle collector: rows hold no cycles, and it takes a sixth of a build."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 #: Tokens of rows that are worth a process of their own: it loads tokenizer and sources anew.
