@@ -181,7 +181,9 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
             rich_markup_mode=None,
         )
         app.callback(invoke_without_command=True)(callback)
-        for name, function in commands.items():
+        # Typer reads each signature anew: of a command that is named, its own alone.
+        named = {name: commands[name] for name in sys.argv[1:2] if name in commands}
+        for name, function in (named or commands).items():
             text = _help(function)
             about_it = text.partition("\n\n")[0]  # else typer cuts it
             command = app.command(name, cls=Command, help=text, short_help=about_it)

@@ -62,11 +62,14 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "RAY_worker_niceness": "0",
         # Ray's token lies in the home folder, where two clusters that start at once make two.
         "RAY_AUTH_MODE": "disabled",
+        # Each HTTP client reads all certificates; no test talks to anybody who needs one.
+        "SSL_CERT_DIR": str(tmp_path_factory.mktemp("certificates")),
     }
     # A job in the background ignores SIGINT, and so would all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    dropped = ("COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA")
+    dropped = ("COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA",
+               "SSL_CERT_FILE")  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setenv(name, value)

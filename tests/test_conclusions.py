@@ -26,7 +26,7 @@ from ruler_report.means import FEWEST
 from ruler_report.summary import summarize
 from tests.results import config_result, questions_of, results_of
 
-SETS = 200
+SETS = 60
 TASKS = ("vt", "cwe", "niah_single_1")
 RULER2 = ("mk_niah_easy", "mv_niah_hard", "qa_medium")
 LENGTHS = (4096, 8192)
@@ -211,9 +211,9 @@ def is_refused(runs: list[Scores]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(4))
 def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: int) -> None:
-    for number in range(batch, SETS, 10):
+    for number in range(batch, SETS, 4):
         rng = random.Random(number)
         pool = rng.choice((1, 6, 9, 20, 40))
         tasks = rng.choice((TASKS, TASKS, TASKS, RULER2))
@@ -232,7 +232,7 @@ def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: 
             check_gate(rng, runs[0], runs[1])
             for place in range(1, len(runs) if field.frame.tasks else 1):
                 check_comparison(field, place)
-            if number % 4 == 0:
+            if number % 3 == 0:
                 report = build(runs, medium=None, force=True)
                 check_sentences(field, report.verdict)
                 for label, run in zip(field.labels, runs, strict=True):

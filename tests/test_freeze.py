@@ -65,8 +65,8 @@ def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
     assert list(checked_rows(table, 100, "vt_1024")) == rows
 
 
-#: A task of each family and source.
-SEVERAL = "niah_single_2,niah_multikey_3,vt,cwe,fwe,qa_1,qa_2"
+#: That it holds for every task, `test_suite_rows` proves row by row.
+SEVERAL = "vt,qa_1"
 
 
 def test_tokenizers_and_lengths_ask_the_same_and_seeds_do_not(builds: Builds) -> None:
@@ -80,7 +80,7 @@ def test_tokenizers_and_lengths_ask_the_same_and_seeds_do_not(builds: Builds) ->
             builds(SEVERAL, 2048, rows=2, seed=7),
         )
     )
-    assert len(first) == 7
+    assert len(first) == 2
     for place, info in enumerate(first):
         alike = (info, other[place], longer[place])
         assert len({one.question_digest for one in alike}) == 1

@@ -47,7 +47,7 @@ def test_a_folder_goes_on_with_its_seed(asked: Asked, fresh: Path, cli: Cli) -> 
 
 def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    order = (*asked, "--out", out, "--tasks", "vt,fwe,cwe", "--rows", 60)
+    order = (*asked, "--out", out, "--tasks", "vt,fwe,cwe", "--rows", 12)
     with started(*order) as process:
         until((out / ".build" / "manifest.json").exists, process)
     unfinished = BuildDir(out).unfinished()

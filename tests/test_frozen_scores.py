@@ -25,7 +25,7 @@ TRAINED = SHARED / "results" / "qwen2.5-coder-0.5b"
 RUNS = {path.parent.relative_to(ROOT).as_posix(): path.parent
         for path in sorted(ROOT.glob("results/**/results.json"))}  # fmt: skip
 #: Rows of each task, built anew, whose scores are made again.
-ROWS = 12
+ROWS = 6
 
 
 def summary(scores: Scores) -> dict[str, Any]:

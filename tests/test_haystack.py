@@ -171,7 +171,6 @@ def test_a_suite_mixes_domains_with_ones_own(texts: Path, tmp_path: Path) -> Non
 #: Each tokenizer with what ends a turn of its model, and another model's.
 TURNS = {
     "llama3": ("<|eot_id|>", "<|im_end|>"),
-    "qwen2.5": ("<|im_end|>", "<|eot_id|>"),
     "tiny": ("</s>", "<|eot_id|>"),
 }
 TOKEN_ORDER = ("--suite", "domains", "--sources-kind", "sample", "--lengths", 1024, "--rows", 2)

@@ -28,7 +28,6 @@ from ruler_report.drawing import (
 )
 from ruler_report.means import Point
 from ruler_report.pictures import (
-    FEW,
     against,
     depth_picture,
     differences_picture,
@@ -65,16 +64,15 @@ def texts(picture: Picture) -> str:
     return " ".join(" ".join(ET.fromstring(document).itertext()) for document in documents)
 
 
-@pytest.mark.parametrize("runs", [1, FEW, 25])
+@pytest.mark.parametrize("runs", [1, 25])
 def test_every_run_can_be_read_in_a_picture_of_one_or_of_25(runs: int) -> None:
     drawing = by_length(runs)
     picture = render(drawing, "page")
     assert picture == render(drawing, "page")  # the same every time
     words = texts(picture)
     assert all(f"{90 - 3 * number:.1f} at 4K" in drawing.alt for number in range(runs))
-    if runs <= FEW:
+    if runs == 1:
         assert len(picture.panels) == 3 and "with 95 % intervals" in drawing.title
-        assert runs == 1 or all(re.search(rf"\b{number}\b", words) for number in range(1, runs + 1))
     else:
         assert len(picture.panels) == 1 and "intervals" not in drawing.title
         assert words.count("instruct") == runs

@@ -17,7 +17,7 @@ from ruler_data.manifest import STATE, FileInfo
 from ruler_data.row import COLUMNS
 from tests.builds import snapshot
 from tests.commands import Done, one_line
-from tests.conftest import Cli
+from tests.conftest import Builds, Cli
 from tests.tampering import (
     MANIFEST,
     copy_of,
@@ -47,11 +47,11 @@ Damaged = Callable[..., Done]
 
 
 @pytest.fixture
-def damaged(sample_build: Path, tmp_path: Path, cli: Cli) -> Damaged:
-    """Damage a copy of the build, and verify it: the rows of one task, if nothing else is said."""
+def damaged(builds: Builds, tmp_path: Path, cli: Cli) -> Damaged:
+    """Damage a copy of a small build, and verify it: the rows of one task, unless asked."""
 
     def verified(act: Callable[[Path], object], *options: object) -> Done:
-        copy = copy_of(sample_build, tmp_path)
+        copy = copy_of(builds("vt,qa_1,qa_2", 4096, rows=6), tmp_path)
         act(copy)
         return cli("verify", copy, *(options or ONE))
 

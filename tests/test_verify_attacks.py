@@ -30,6 +30,7 @@ from tests.conftest import Builds, Cli
 from tests.running.tiny import make_tokenizer
 from tests.tampering import (
     Change,
+    Edit,
     at,
     copy_of,
     edit_config,
@@ -49,6 +50,8 @@ from tests.tampering import (
 )
 
 VT = file_of("vt_1024")
+#: What is done to a copy of a folder.
+Forgery = Callable[[Path], object]
 OPTIONS = ("--lengths", 1024, "--rows", 24, "--sources-kind", "sample", "--tokenizer", "mistral")
 
 
@@ -58,6 +61,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     out = tmp_path_factory.mktemp("attacks") / "build"
     assert cli("build", *OPTIONS, "--out", out).returncode == 0
     return out
+
+
+@pytest.fixture
+def few(builds: Builds) -> Path:
+    """Two tasks; not to be changed."""
+    return builds("vt,qa_1", rows=6)
 
 
 def spelled(text: str) -> str:
@@ -162,24 +171,6 @@ def test_solvers_find_wrong_answers_and_evidence_without_tokenizer_and_sources(
     found = must_find(cli("verify", forged(folder, tmp_path, SOLVED)))
     # fwe has no spans, and what its example or text says is of no place.
     assert {task for task, _ in unnamed(found, len(SOLVED))} <= {"qa_1", "qa_2", "fwe"}
-
-
-ORDERS: dict[str, Callable[[list[Row]], list[Row]]] = {
-    "two rows swapped": lambda rows: [rows[1], rows[0], *rows[2:]],
-    "sorted and renumbered": lambda rows: [
-        replace(row, index=place) for place, row in enumerate(sorted(rows, key=lambda r: r.context))
-    ],
-    "the first one left out": lambda rows: rows[1:],
-    "the last one left out": lambda rows: rows[:-1],
-    "a row twice": lambda rows: [*rows, rows[1]],
-}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_another_order_found(order: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    forge_all(copy, {"vt_1024": ORDERS[order]})
-    assert must_find(cli("verify", copy, "--tasks", "vt"))[0].startswith("vt_1024")
 
 
 def leaves(value: object, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -306,11 +297,11 @@ def edit_tokenizer(folder: Path, **changes: Any) -> None:  # noqa: ANN401 - forg
     BuildDir(folder).seal(manifest, card_files(manifest, folder.joinpath))
 
 
-@pytest.mark.parametrize("emptied", [["vt_1024"], [f"{task}_1024" for task in TASKS]])
+@pytest.mark.parametrize("emptied", [["vt_1024"], ["vt_1024", "qa_1_1024"]])
 def test_a_config_without_rows_is_found_whatever_lies_beside_it(
-    emptied: list[str], folder: Path, tmp_path: Path, cli: Cli
+    emptied: list[str], few: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    copy = copy_of(folder, tmp_path)
+    copy = copy_of(few, tmp_path)
     for config in emptied:
         edit_table(copy, config, table_of(copy, config).slice(0, 0))
     planted = dict.fromkeys(manifest_of(copy).files, b"GPT-9 scores 100 %\n")
@@ -326,33 +317,84 @@ def test_a_config_without_rows_is_found_whatever_lies_beside_it(
     assert f"{emptied[0]} has no rows" in one_line(cli("verify", copy), 1)
 
 
-NOTATIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "keys in another order": lambda body: dict(reversed(body.items())),
-    "an integer for a number": lambda body: json.loads(json.dumps(body).replace("1.0,", "1,")),
-    "a field without a value": lambda body: {**body, "endorsed": None},
-}
+def in_rows(edit: Edit) -> Forgery:
+    return lambda copy: forge_all(copy, {"vt_1024": edit})
 
 
-@pytest.mark.parametrize("notation", NOTATIONS)
-def test_another_notation_is_found(notation: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
-    (copy / "manifest.json").write_text(sealed(NOTATIONS[notation](body)), encoding="utf-8")
-    must_find(cli("verify", copy, "--tasks", "vt"), "manifest.json: line ")
+def in_body(change: Callable[[dict[str, Any]], Any]) -> Forgery:
+    """Change a manifest's JSON, and its digest of itself."""
+
+    def forge(copy: Path) -> None:
+        body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
+        (copy / "manifest.json").write_text(sealed(change(body) or body), encoding="utf-8")
+
+    return forge
 
 
-@pytest.mark.parametrize("holder", ["", "sources.0"])
-def test_a_field_too_many_is_found(holder: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
-    part = body
-    for key in filter(None, holder.split(".")):
-        part = part[int(key) if key.isdecimal() else key]
-    part["endorsed"] = "by all of them"
-    (copy / "manifest.json").write_text(sealed(body), encoding="utf-8")
-    must_find(
-        cli("verify", copy, "--tasks", "vt"), "endorsed expected 'None', found 'by all of them'"
-    )
+def in_text(name: str, before: str, after: str) -> Forgery:
+    """Change a text, or add it, and what the manifest says of it."""
+
+    def forge(copy: Path) -> None:
+        manifest = manifest_of(copy)
+        files = {one: (copy / one).read_bytes() for one in manifest.files}
+        files[name] = files.get(name, before.encode()).replace(before.encode(), after.encode(), 1)
+        BuildDir(copy).seal(manifest, files)
+
+    return forge
+
+
+def renumbered(rows: list[Row]) -> list[Row]:
+    return [replace(row, index=n) for n, row in enumerate(sorted(rows, key=lambda r: r.context))]
+
+
+ENDORSED = "endorsed expected 'None', found 'by all'"
+#: Forgeries of one file, and words of the finding.
+FORGERIES: dict[str, tuple[Forgery, str]] = {
+    "two rows swapped": (in_rows(lambda rows: [rows[1], rows[0], *rows[2:]]), "vt_1024"),
+    "sorted and renumbered": (in_rows(renumbered), "vt_1024"),
+    "the first row left out": (in_rows(lambda rows: rows[1:]), "vt_1024"),
+    "the last row left out": (in_rows(lambda rows: rows[:-1]), "vt_1024"),
+    "a row twice": (in_rows(lambda rows: [*rows, rows[1]]), "vt_1024"),
+    "keys in another order": (
+        in_body(lambda body: dict(reversed(body.items()))), "manifest.json: line ",
+    ),
+    "an integer for a number": (
+        in_body(lambda body: json.loads(json.dumps(body).replace("1.0,", "1,"))),
+        "manifest.json: line ",
+    ),
+    "a field without a value": (
+        in_body(lambda body: body.update(endorsed=None)), "manifest.json: line ",
+    ),
+    "a field too many": (in_body(lambda body: body.update(endorsed="by all")), ENDORSED),
+    "a field of a source": (
+        in_body(lambda body: body["sources"][0].update(endorsed="by all")), ENDORSED,
+    ),
+    "a source left out": (
+        in_body(lambda body: body.update(
+            sources=[one for one in body["sources"] if one["name"] != "squad"])),
+        "does not name the source squad",
+    ),
+    "an example of the card": (
+        in_text("README.md", "Memorize and track", "Forget"), "README.md: line ",
+    ),
+    "an alias bomb in the header": (
+        in_text("README.md", "---\n", "---\na: &a [x]\nb: [*a, *a]\n"), "README.md: line ",
+    ),
+    "licences": (in_text("LICENSES.md", "CC0-1.0", "MIT"), "LICENSES.md: line "),
+    "a file that no build writes": (
+        in_text("base.py", "", "import os\n"), "names the file 'base.py', which no build writes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_that_is_sealed_again_is_found(
+    name: str, few: Path, tmp_path: Path, cli: Cli
+) -> None:
+    forge, words = FORGERIES[name]
+    copy = copy_of(few, tmp_path)
+    forge(copy)
+    must_find(cli("verify", copy, "--tasks", "vt"), words)
 
 
 def test_what_a_card_names_is_claimed(builds: Builds, tmp_path: Path) -> None:
@@ -371,9 +413,9 @@ def test_what_a_card_names_is_claimed(builds: Builds, tmp_path: Path) -> None:
     [("1.0.7", 1), ("x", 1), ("1.0.0", 3), ("99.0.0", 3)],
 )
 def test_another_version_switches_nothing_off(
-    version: str, status: int, folder: Path, tmp_path: Path, cli: Cli
+    version: str, status: int, few: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    copy = copy_of(folder, tmp_path)
+    copy = copy_of(few, tmp_path)
     (copy / "README.md").write_text("GPT-9 scores 100 % on these rows.\n", encoding="utf-8")
     manifest = replace(manifest_of(copy), package_version=version)
     files = {name: (copy / name).read_bytes() for name in manifest.files}
@@ -385,33 +427,6 @@ def test_another_version_switches_nothing_off(
         forge_all(copy, {"vt_1024": at(2, cut)})
         BuildDir(copy).seal(replace(manifest_of(copy), package_version=version), files)
         must_find(cli("verify", copy, "--tasks", "vt"), "vt_1024/2: ")
-
-
-TEXTS = {
-    "an example of the card": ("README.md", "Make sure to memorize it", "Forget it"),
-    "an alias bomb in the header": ("README.md", "---\n", "---\na: &a [x]\nb: [*a, *a]\n"),
-    "licences": ("LICENSES.md", "CC0-1.0", "MIT"),
-}
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_an_edited_sealed_text_is_found(text: str, folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy, (name, before, after) = copy_of(folder, tmp_path), TEXTS[text]
-    manifest = manifest_of(copy)
-    files = {one: (copy / one).read_bytes() for one in manifest.files}
-    files[name] = files[name].replace(before.encode(), after.encode(), 1)
-    BuildDir(copy).seal(manifest, files)
-    must_find(cli("verify", copy, "--tasks", "vt"), f"{name}: line ")
-
-
-def test_a_file_that_no_build_writes_is_found(folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    manifest = manifest_of(copy)
-    files = {one: (copy / one).read_bytes() for one in manifest.files}
-    BuildDir(copy).seal(manifest, files | {"base.py": b"import os\n"})
-    must_find(
-        cli("verify", copy, "--tasks", "vt"), "names the file 'base.py', which no build writes"
-    )
 
 
 def footer(data: bytes) -> int:
@@ -497,9 +512,9 @@ def test_other_containers_are_found(folder: Path, tmp_path: Path, cli: Cli) -> N
     assert {line.partition(":")[0] for line in found} == {*files}
 
 
-def test_with_another_pyarrow_the_container_is_claimed(folder: Path, tmp_path: Path) -> None:
-    assert not any("pyarrow" in line for line in ruler_builders.verify(folder).claimed)
-    copy, other = copy_of(folder, tmp_path), WRITER[:-6] + "21.0.0"
+def test_with_another_pyarrow_the_container_is_claimed(few: Path, tmp_path: Path) -> None:
+    assert not any("pyarrow" in line for line in ruler_builders.verify(few).claimed)
+    copy, other = copy_of(few, tmp_path), WRITER[:-6] + "21.0.0"
     data = written(write_page_index=False)((copy / VT).read_bytes())
     edit_file(copy, "vt_1024", in_footer(WRITER.encode(), other.encode())(data))
     edit_manifest(copy, pyarrow="21.0.0")
@@ -507,14 +522,6 @@ def test_with_another_pyarrow_the_container_is_claimed(folder: Path, tmp_path: P
     verdict = ruler_builders.verify(copy, tasks="vt", progress=False)
     assert verdict.exit_status == 0, verdict.findings
     assert any("bytes of parquet files: of pyarrow 21.0.0" in line for line in verdict.claimed)
-
-
-def test_a_source_left_out_is_found(folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(folder, tmp_path)
-    edit_manifest(
-        copy, sources=tuple(one for one in manifest_of(copy).sources if one.name != "squad")
-    )
-    must_find(cli("verify", copy), "does not name the source squad")
 
 
 def test_a_proved_folder_is_remembered_until_a_file_changes(
@@ -538,11 +545,11 @@ def test_a_proved_folder_is_remembered_until_a_file_changes(
     assert not proved(copy)
 
 
-def test_rows_of_each_config_can_be_chosen_and_are_named(folder: Path, cli: Cli) -> None:
-    done = cli("verify", folder, "--rows", 2, "--json")
+def test_rows_of_each_config_can_be_chosen_and_are_named(few: Path, cli: Cli) -> None:
+    done = cli("verify", few, "--rows", 2, "--json")
     verdict = json.loads(done.stdout)
-    assert (done.returncode, verdict["made"], verdict["exit_status"]) == (3, 26, 3)
-    assert sorted(verdict["unproved"]) == sorted(f"{task}_1024" for task in TASKS)
+    assert (done.returncode, verdict["made"], verdict["exit_status"]) == (3, 4, 3)
+    assert sorted(verdict["unproved"]) == ["qa_1_1024", "vt_1024"]
 
 
 def test_sources_not_here_are_said_by_config(shared: Path, tmp_path: Path, cli: Cli) -> None:
