@@ -13,7 +13,7 @@ from ruler_eval.scores import Scores
 from ruler_report import leaderboard
 from ruler_report.board import build
 from ruler_report.effective_length import effective_length
-from ruler_report.summary import notes_of
+from ruler_report.runs import notes_of
 from tests.commands import succeeded
 from tests.hub import Hub, Repo
 from tests.results import coin, results_of

@@ -12,7 +12,8 @@ import pytest
 from ruler_data import TASKS, UsageError
 from ruler_data.suites import load_suite, packaged, with_own_domains
 from ruler_eval.scores import Scores
-from ruler_report.summary import caveats_of, summarize
+from ruler_report.runs import caveats_of
+from ruler_report.summary import summarize
 from tests.conftest import ROOT, Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

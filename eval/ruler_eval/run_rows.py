@@ -1,7 +1,7 @@
 """The rows of a run, found again and held against what the run recorded of them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo
 from ruler_data.terminal import visible_line
 from ruler_eval.data import DataInfo, Dataset, open_dataset
-from ruler_eval.run_dir import RunFolder, RunInfo
+from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
@@ -49,6 +49,26 @@ def rows_of_run(
     for difference in _differences(run.data, dataset):
         raise RulerError(folder, f"{difference}; give --data the dataset of the run")
     return replace(dataset, rows=run.data.rows)
+
+
+def texts_of_run(
+    folder: Path, keys: Collection[tuple[str, int]], data: Data | None = None
+) -> dict[tuple[str, int], tuple[str, tuple[str, ...], str]]:
+    """Return question, gold answers and first answer of rows of a run, by config and index.
+
+    Rows without an answer are left out, and all of a folder that holds no run.
+    """
+    if not (folder / RUN_FILE).is_file():
+        return {}
+    dataset = rows_of_run(folder, read_info(folder), data)
+    dataset.fetch()
+    answers = RunFolder(folder).answers([])
+    return {
+        (config, row.index): (row.question, row.outputs, answer.text or "")
+        for config in dict.fromkeys(config for config, _ in keys)
+        for row in dataset.question_rows(config)
+        if (config, row.index) in keys and (answer := answers.get((config, row.index, 0)))
+    }
 
 
 def open_rows(data: Data | None, revision: str | None = None) -> Dataset:

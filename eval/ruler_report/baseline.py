@@ -20,8 +20,9 @@ from ruler_eval.scores import refused
 from ruler_eval.scoring import blind_floor_of
 from ruler_report.comparison import Comparison
 from ruler_report.frame import Name
-from ruler_report.lineup import Lineup, check_scored, lineup
+from ruler_report.lineup import Lineup, lineup
 from ruler_report.means import FEWEST, Gap, Means
+from ruler_report.runs import check_scored
 from ruler_report.typesetting import Printable, Table, format_length, format_number, visible
 
 #: Percentage points that a run may lose.
@@ -298,23 +299,22 @@ def retention(runs: Lineup, base: int, run: int) -> dict[Name, Retention]:
     return ratios
 
 
-def retained(runs: Lineup, base: int) -> Iterator[str]:
-    """Yield the retention of each other run, over all that it shares with the baseline."""
-    for run in runs.order:
-        if run != base and (None, None) in runs.means.columns:
-            ratio = retention(runs, base, run)[None, None]
-            yield f"{runs.labels[run]}: mean score in percent of {runs.labels[base]}: {ratio}."
+def retained(runs: Lineup, ratios: Mapping[int, Mapping[Name, Retention]]) -> Iterator[str]:
+    """Yield the retention of runs over all that they share with the baseline, the first run."""
+    for run, columns in ratios.items():
+        if ratio := columns.get((None, None)):
+            yield f"{runs.labels[run]}: mean score in percent of {runs.labels[0]}: {ratio}."
 
 
-def retention_table(name: str, runs: Lineup, base: int, run: int) -> Table:
+def retention_table(name: str, runs: Lineup, run: int, ratios: Mapping[Name, Retention]) -> Table:
     """Return the retention of a run by task and length, as a table of a report."""
-    ratios, lengths = retention(runs, base, run), runs.frame.lengths
+    lengths = runs.frame.lengths
     whole = "these tasks" if runs.others else "all tasks"
     rows = tuple(
         (task or whole, *(str(ratios[task, length]) for length in (None, *lengths)))
         for task in (*runs.frame.tasks, None)
     )
-    old, new = runs.labels[base], runs.labels[run]
+    old, new = runs.labels[0], runs.labels[run]
     caption = (
         f"{new} in percent of {old}, with 95 % intervals; floor: {old} is not shown to be above "
         f"what answers without the context score; "

@@ -21,12 +21,12 @@ from ruler_data.names import check_repo, counted
 from ruler_data.tasks import TASKS
 from ruler_eval.results_file import Run, read_results
 from ruler_eval.scores import FILENAME, Scores
-from ruler_report.effective_length import OVERALL, RULER, THRESHOLDS, effective_length_of
+from ruler_report.effective_length import OVERALL, THRESHOLDS, effective_length_of
 from ruler_report.lineup import format_ranks, lineup
 from ruler_report.means import Estimate
 from ruler_report.page import page_style
-from ruler_report.runs import attributed, folder_of, named_scores
-from ruler_report.summary import group_of, notes_of
+from ruler_report.runs import RULER, attributed, folder_of, named_scores, notes_of
+from ruler_report.summary import group_of
 from ruler_report.typesetting import TEMPLATES, Printable, format_length, render, visible
 
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)

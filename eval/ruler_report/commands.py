@@ -180,13 +180,17 @@ def report(
     places = folders_of(runs, name)
     if places and baseline is not None:
         places += folders_of([baseline], [])
+    command = command_of("ruler-eval report", runs, {
+        "--baseline": baseline, "--against": against, "--rows": rows, "--tasks": tasks,
+        "--lengths": lengths, "--force": force, "--data": data, "--name": [*name],
+        "--attr": [*attr], "--claimed": claimed, "--procedure": procedure,
+    })  # fmt: skip
     folder = page.folder_to_write(out, "a report")
     medium: Medium = "paper" if form == "latex" else "page"
-    pictures_for = medium if pictures else None
     content = build(
         derived,
         baseline=base,
-        medium=pictures_for,
+        medium=medium if pictures else None,
         option=against,
         rows=rows,
         tasks=parse_names(tasks),
@@ -196,12 +200,8 @@ def report(
         procedure=procedure,
         places=places,
         data=data,
-        command=command_of("ruler-eval report", runs, {
-            "--baseline": baseline, "--against": against, "--rows": rows, "--tasks": tasks,
-            "--lengths": lengths, "--force": force, "--data": data, "--name": [*name],
-            "--attr": [*attr], "--claimed": claimed, "--procedure": procedure,
-        }),
-    )  # fmt: skip
+        command=command,
+    )
     return page.report(content, derived, folder, form)
 
 

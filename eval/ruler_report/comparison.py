@@ -1,14 +1,20 @@
-"""Two runs compared: what their differences show, in words, and what their answers cost."""
+"""Two runs compared: their differences in words, rows that flipped, what their answers cost.
 
-from collections.abc import Mapping, Sequence
+Rows that flipped are right in one run and wrong in another.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from ruler_data.errors import RulerError
 from ruler_data.names import counted
 from ruler_eval.run_dir import RunInfo
+from ruler_eval.run_rows import texts_of_run
 from ruler_eval.scores import Cost, Scores
 from ruler_report.frame import Name
 from ruler_report.means import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, Gap
@@ -233,3 +239,102 @@ def cost_table(runs: Mapping[str, Scores]) -> Table:
         "second of one request, also where several ran at the same time"
     )
     return Table("cost", caption, head, tuple(rows))
+
+
+#: Rows that are shown of each direction, and characters of a text.
+SHOWN, LONGEST = 3, 300
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A row that one run answers right and the other wrong.
+
+    Attributes:
+        row: `vt_4096/17`, of the first run.
+        scores: of both runs, in percent.
+        texts: the answers of both runs.
+    """
+
+    row: str
+    question: str
+    outputs: tuple[str, ...]
+    scores: tuple[float, float]
+    texts: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many rows of two runs flipped, and some of them."""
+
+    labels: tuple[str, str]
+    lost: int
+    won: int
+    rows: tuple[Flip, ...]
+
+    @property
+    def title(self) -> str:
+        """How many rows flipped each way."""
+        first, second = self.labels
+        return (
+            f"Rows that flipped: {self.lost:,} right in {first} alone, {self.won:,} right in "
+            f"{second} alone"
+        )
+
+
+def flips(
+    labels: tuple[str, str],
+    runs: tuple[Scores, Scores],
+    places: tuple[Path, Path],
+    data: str | None,
+) -> Flips:
+    """Return the rows of two runs that ask the same and that one alone answers right.
+
+    Those shown differ most, in the order of the configs; none where rows or answers are not there.
+    """
+    flipped = sorted(_flipped(*runs), key=lambda flip: -abs(flip[1]))
+    lost, won = (
+        [flip for flip in flipped if (flip[1] < 0) == is_lost] for is_lost in (True, False)
+    )
+    chosen = [*lost[:SHOWN], *won[:SHOWN]]
+    try:
+        texts = [
+            texts_of_run(
+                place if place.is_dir() else place.parent, {pair[at] for pair, _ in chosen}, data
+            )
+            for at, place in enumerate(places)
+        ]
+    except (RulerError, OSError):
+        texts = [{}, {}]
+    rows = []
+    for pair, _ in chosen:
+        if pair[0] in texts[0] and pair[1] in texts[1]:
+            question, outputs, first = texts[0][pair[0]]
+            *_, second = texts[1][pair[1]]
+            (config, index), scores = pair[0], (_score(runs[0], pair[0]), _score(runs[1], pair[1]))
+            shown = first[:LONGEST], second[:LONGEST]
+            rows.append(Flip(f"{config}/{index}", question[-LONGEST:], outputs, scores, shown))
+    return Flips(labels, len(lost), len(won), tuple(rows))
+
+
+#: A config and the index of a row.
+_Key = tuple[str, int]
+
+
+def _flipped(first: Scores, second: Scores) -> Iterator[tuple[tuple[_Key, _Key], float]]:
+    """Yield rows that ask the same in the same config, and how much the score rose."""
+    for config, scores in first.configs.items():
+        config_after = second.configs.get(config)
+        if config_after is None:
+            continue
+        places = {digest: index for index, digest in enumerate(config_after.question_ids.tolist())}
+        for index, digest in enumerate(scores.question_ids.tolist()):
+            place = places.get(digest)
+            if place is None:
+                continue
+            before, after = scores.headline_scores[index], config_after.headline_scores[place]
+            if before is not None and after is not None and (before == 1) != (after == 1):
+                yield ((config, index), (config, place)), after - before
+
+
+def _score(run: Scores, key: _Key) -> float:
+    return 100 * (run.configs[key[0]].headline_scores[key[1]] or 0.0)

@@ -11,15 +11,16 @@ from ruler_data.names import counted
 from ruler_data.progress import track
 from ruler_eval.scores import Example, Scores
 from ruler_report import pictures, procedures, tables
-from ruler_report.baseline import retained, retention_table
-from ruler_report.comparison import Comparison, cost_table
+from ruler_report.baseline import Retention, retained, retention, retention_table
+from ruler_report.comparison import Comparison, Flips, cost_table, flips
 from ruler_report.drawing import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
-from ruler_report.effective_length import AVERAGES, OVERALL, RULER, THRESHOLDS
-from ruler_report.lineup import SPELLED, Lineup, Ranks, lineup
+from ruler_report.effective_length import OVERALL, THRESHOLDS
+from ruler_report.frame import AVERAGES, Name
+from ruler_report.lineup import SPELLED, Lineup, format_ranks, lineup
 from ruler_report.means import FIRST, SECOND, Estimate, Point
 from ruler_report.pictures import against, retrieval_by_depth
-from ruler_report.runs import Flips, attributed, flips, join
-from ruler_report.summary import ScoredRun, notes_of, summarize
+from ruler_report.runs import RULER, attributed, join, notes_of
+from ruler_report.summary import ScoredRun, summarize
 from ruler_report.typesetting import Printable, Table, format_length, visible
 
 
@@ -156,14 +157,18 @@ def build(
         for place, (label, result) in enumerate(zip(field.labels, field.runs, strict=True))
     ]
     base, ordered = runs[0], [runs[place] for place in field.order]
-    ranks: list[Ranks] = [field.ranks.get(place) for place in field.order]
-    comparisons = {comparison.labels[1]: comparison for comparison in field.comparisons.values()}
-    drawn_medium = medium if can_draw() else None
+    ranks = [format_ranks(field.ranks.get(place)) for place in field.order]
     best = {name: field.best(name) for name in field.means.columns if name[0] in (None, *AVERAGES)}
+    comparisons = {comparison.labels[1]: comparison for comparison in field.comparisons.values()}
+    standing = [*field.standing(), *field.against()]
+    ratios = {run: retention(field, 0, run) for run in field.order if baseline and run}
+    verdict = [f"{field.line}.", *standing, *retained(field, ratios)]
+    verdict += [*(_alone(base) if len(runs) == 1 else ()), *_reach(ordered)]
+    drawn_medium = medium if can_draw() else None
     overview = _overview(ordered, ranks, best, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
-        sections = _compared(field, ordered, comparisons, retained=baseline is not None)
+        sections = _compared(field, ordered, comparisons, ratios)
         chapters.append((f"Compared with {base.label}", "compared", False, sections))
         if len(runs) <= SPELLED + 1:
             flipped = _flipped(runs, [folders.get(id(run.results)) for run in runs], data)
@@ -177,16 +182,9 @@ def build(
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
     few = len(runs) <= SPELLED
     models = ", ".join(run.label for run in ordered) if few else f"{len(runs)} runs"
-    standing = _alone(base) if len(runs) == 1 else field.standing()
     return Report(
         title=f"{name} results: {models}",
-        verdict=(
-            f"{field.line}.",
-            *standing,
-            *field.against(),
-            *(retained(field, 0) if baseline else ()),
-            *_reach(ordered),
-        ),
+        verdict=tuple(verdict),
         runs=tuple(ordered),
         notes=(
             *_notes(field, comparisons),
@@ -280,7 +278,7 @@ def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Itera
 
 def _overview(
     runs: Sequence[ScoredRun],
-    ranks: Sequence[Ranks],
+    ranks: Sequence[str],
     best: tables.Best,
     baseline: ScoredRun | None,
     option: str,
@@ -317,16 +315,15 @@ def _compared(
     field: Lineup,
     runs: Sequence[ScoredRun],
     comparisons: Mapping[str, Comparison],
-    *,
-    retained: bool,
+    ratios: Mapping[int, Mapping[Name, Retention]],
 ) -> Iterator[Section]:
     base = field.labels[0]
     compared = [run for run in runs if run.label != base]
     yield Section(drawings=[_differences(base, [run.label for run in compared], comparisons)])
-    if retained:
+    if ratios:
         retention_tables = [
-            retention_table(f"retention-{place}", field, 0, field.labels.index(run.label))
-            for place, run in enumerate(compared, 2)
+            retention_table(f"retention-{place}", field, run, ratios[run])
+            for place, run in enumerate(ratios, 2)
         ]
         yield Section(f"Retention of {base}", tables=retention_tables)
     for place, name in enumerate((run.label for run in compared), 2):
@@ -378,8 +375,9 @@ def _losses(runs: Sequence[ScoredRun]) -> Iterator[Section]:
 
 
 def _sections(run: ScoredRun, procedure: str | None) -> Iterator[Section]:
+    published = [*procedures.sections(run, procedure)]
     yield Section("Tasks", tables=[tables.by_task(run)])
-    for folded, table in procedures.sections(run, procedure):
+    for folded, table in published:
         yield Section(tables=[table], folded=folded)
     yield Section("What the suite varies", tables=[*tables.varied(run), *tables.claims(run)])
     yield Section("Answers", tables=[tables.answers(run)])

@@ -1,7 +1,6 @@
-"""The paper's averages over lengths, its effective length and its ranks.
+"""The paper's effective length and its ranks.
 
-Source: RULER, arXiv 2404.06654, section 4 and the captions of its Tables 3 and 12-16. The
-weights 1 to 6 are not printed there; they reproduce every printed wAvg (test_published.py).
+Source: RULER, arXiv 2404.06654, section 4 and the captions of its Tables 3 and 12-16.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_report.frame import Floats, Name
+from ruler_report.frame import Name
 from ruler_report.means import Means
 from ruler_report.typesetting import format_length
 
-#: The suite of the paper's results.
-RULER = "ruler"
-#: The paper's averages over lengths.
-AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 #: Name of the threshold on the mean over all 13 tasks; others are named by their category.
 OVERALL = "overall"
 #: Name of the threshold at 85 % of the model's own score at its shortest length.
@@ -77,23 +72,6 @@ class EffectiveLength:
         text = format_length(self.length, longest)
         possible = self.format_possible(longest)
         return text if text == possible else f"{text} ({possible})"
-
-
-def weights(lengths: int, kind: str) -> Floats:
-    """Return the weights of lengths, shortest first; they add up to 1.
-
-    `kind` is `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing).
-
-    >>> weights(3, "wavg_inc") * 6
-    array([1., 2., 3.])
-    """
-    rising = np.arange(1, lengths + 1, dtype=np.float64)
-    columns: dict[str, Floats] = {
-        "avg": np.ones(lengths),
-        "wavg_inc": rising,
-        "wavg_dec": rising[::-1],
-    }
-    return np.asarray(columns[kind] / columns[kind].sum())
 
 
 def effective_length(means: Mapping[int, float], threshold: float) -> int | None:

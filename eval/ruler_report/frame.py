@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,11 @@ Digests = npt.NDArray[np.uint64]
 
 #: A task and a length.
 Cell = tuple[str, int]
+
+#: The paper's averages over lengths.
+AVERAGES = ("avg", "wavg_inc", "wavg_dec")
+#: Name of the mean of where the needle is there and where it is not.
+BALANCED = "balanced"
 
 #: Name of a column: task or category, and length; None for the mean over all of them.
 Name = tuple[str | None, int | None]
@@ -202,18 +208,42 @@ class Column:
         return float(np.array(means) @ np.array([*self.weights.values()]))
 
 
+def weights(lengths: int, kind: str) -> Floats:
+    """Return the weights of lengths, shortest first; they add up to 1.
+
+    `kind` is `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing). The paper does not
+    print the weights 1 to 6 (arXiv 2404.06654, Table 3); they reproduce every printed wAvg.
+
+    >>> weights(3, "wavg_inc") * 6
+    array([1., 2., 3.])
+    """
+    rising = np.arange(1, lengths + 1, dtype=np.float64)
+    columns: dict[str, Floats] = {
+        "avg": np.ones(lengths),
+        "wavg_inc": rising,
+        "wavg_dec": rising[::-1],
+    }
+    return np.asarray(columns[kind] / columns[kind].sum())
+
+
 def evenly(lengths: Collection[int]) -> dict[int, float]:
     """Return equal weights of lengths."""
     return dict.fromkeys(lengths, 1 / len(lengths))
 
 
 def columns_of(
-    frame: Frame, category_of: Mapping[str, str], *, cells: bool = True
+    frame: Frame,
+    category_of: Mapping[str, str],
+    none_of: Mapping[str, object] = MappingProxyType({}),
+    *,
+    cells: bool = True,
 ) -> dict[Name, Column]:
     """Return the columns of a page: all tasks, categories and tasks, by length and over lengths.
 
-    A category or a task with another's name gives way to it. Without `cells` there are the means
-    over all tasks and the categories over all lengths alone, which a gate looks at.
+    A category or a task with another's name gives way to it. The paper's averages are there where
+    every task of the frame is in the means, and a balanced mean where the needle `possible` is
+    absent in some tasks and is (`true`) in others, as `none_of` says. Without `cells` there are the
+    means over all tasks and the categories over all lengths alone, which a gate looks at.
     """
     columns: dict[Name, Column] = {}
     tasks, lengths = frame.tasks, frame.lengths
@@ -224,11 +254,19 @@ def columns_of(
         columns[name, None] = Column((group,), evenly(lengths))
         for length in lengths if cells or name is None else ():
             columns[name, length] = Column((group,), {length: 1.0})
-    if cells:
-        for task in dict.fromkeys(task for task, _ in frame.cells):
-            task_lengths = sorted(length for name, length in frame.cells if name == task)
-            columns[task, None] = Column(((task,),), evenly(task_lengths))
-            columns |= {
-                (task, length): Column(((task,),), {length: 1.0}) for length in task_lengths
-            }
+    if not cells:
+        return columns
+    for task in dict.fromkeys(task for task, _ in frame.cells):
+        task_lengths = sorted(length for name, length in frame.cells if name == task)
+        columns[task, None] = Column(((task,),), evenly(task_lengths))
+        columns |= {(task, length): Column(((task,),), {length: 1.0}) for length in task_lengths}
+    if {task for task, _ in frame.cells} == {*tasks} and len(lengths) > 1:
+        for kind in AVERAGES[1:]:
+            shares = zip(lengths, weights(len(lengths), kind).tolist(), strict=True)
+            columns[kind, None] = Column((tasks,), dict(shares))
+    halves = tuple(
+        tuple(task for task in tasks if none_of.get(task) == kind) for kind in ("possible", "true")
+    )
+    if all(halves):
+        columns |= {(BALANCED, length): Column(halves, {length: 1.0}) for length in lengths}
     return columns

@@ -1,9 +1,8 @@
-"""Runs on one frame: who may be compared and ranked, who stands where, in words.
+"""Runs on one frame: who is ranked, who stands where, in words.
 
     ruler_report.frame, ruler_report.means ─► Lineup ─► ranks, sentences, Comparison of two runs
 
-Runs can be compared if protocol, edition and MAJOR version of the data agree, whatever the suite
-and the tokenizer. A run that `score` refuses, that is only claimed, or whose essays are others than
+A run that `score` refuses, that is only claimed, or whose essays are others than
 those of most runs has no rank. Nothing here computes a mean: all is read from the array.
 """
 
@@ -13,28 +12,38 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import product
-from typing import Any, get_args
-
-import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
-from ruler_eval import run_dir
 from ruler_eval.results_file import Run, read_results
 from ruler_eval.scores import ScoreName, Scores, refused
 from ruler_report.comparison import Comparison, cost_of, cost_table
-from ruler_report.effective_length import AVERAGES, weights
-from ruler_report.frame import Cell, Column, Floats, Frame, Name, columns_of, frame_of
+from ruler_report.frame import (
+    AVERAGES,
+    BALANCED,
+    Cell,
+    Floats,
+    Frame,
+    Name,
+    columns_of,
+    frame_of,
+)
 from ruler_report.means import CANNOT_TELL, FEWEST, FIRST, SECOND, UNCORRECTED, Means
 from ruler_report.resampling import resample, resample_together
-from ruler_report.runs import caveats, join, labels_of, shortfall
+from ruler_report.runs import (
+    caveats,
+    check_comparable,
+    check_scored,
+    has_score,
+    join,
+    labels_of,
+    shortfall,
+)
 from ruler_report.typesetting import format_length, visible
 
 #: Comparisons that are stated one by one; more are only counted.
 SPELLED = 4
 
-#: Name of the mean of where the needle is there and where it is not.
-BALANCED = "balanced"
 
 Ranks = tuple[int, int] | None
 
@@ -115,13 +124,13 @@ class Lineup:
             for run, why in self.unranked.items():
                 yield self.labels[run], f"no rank: {why}"
 
-    def whole(self, run: int) -> Means | None:
-        """Return the means of a run over all its cells; None where the frame has them all."""
+    def over_cells(self, run: int) -> tuple[Means, int]:
+        """Return the means of a run over all its cells, which the frame may lack, and its place."""
         if self.frame.tasks and {*self.frame.lines[run]} == {*self.frame.cells}:
-            return None
-        frame_alone = self.frame.alone(run)
-        scores = scores_of(self.runs[run], self.score)
-        return resample(frame_alone, [scores], columns_for(frame_alone, [self.runs[run]]))
+            return self.means, run
+        scores, kinds = _scores_of(self.runs[run], self.score), kinds_of([self.runs[run]])
+        frame = self.frame.alone(run)
+        return resample(frame, [scores], columns_of(frame, *kinds)), 0
 
     def best(self, name: Name) -> set[str]:
         """Return the ranked runs that none is shown to be better than in a column; {} if all."""
@@ -233,7 +242,7 @@ class Lineup:
             tasks=self.frame.tasks,
             differences={name: self.means.gap(name, first, second) for name in names},
             rows={name: self._answered(name, first, second) for name in names},
-            categories=tuple(dict.fromkeys(categories_of(self.runs).values())),
+            categories=tuple(dict.fromkeys(kinds_of(self.runs)[0].values())),
             paired=paired,
             basis=_basis(*runs, paired=paired),
             left_out=tuple(sorted(left_out)),
@@ -280,21 +289,20 @@ def lineup(
         RulerError: runs cannot be compared.
         UsageError: no run has such a task or length, or such a score.
     """
-    labels = labels_of(runs)
-    asked = [questions_of(run) for run in runs]
+    asked = [{cell: config.question_ids for cell, config in run.cells.items()} for run in runs]
     frame = frame_of(asked, rows=rows, tasks=tasks, lengths=lengths, baseline=baseline)
     if not any(frame.lines):
         names = [("tasks", ", ".join(tasks)), ("lengths", ", ".join(map(str, lengths)))]
         options = ", ".join(f"--{name} {quote(text)}" for name, text in names if text)
         raise UsageError(options or "runs", "no run has such a config")
+    kinds = kinds_of(runs)
+    columns, few = (columns_of(frame, *kinds, cells=shown) for shown in (cells, False))
+    labels = labels_of(runs)
     forced = check_comparable(runs, frame, labels, remedy=remedy, force=force)
-    few = columns_of(frame, categories_of(runs), cells=False)
-    columns = columns_for(frame, runs) if cells else few
-    identities = [_identity(run) for run in runs]
-    kinds = [([scores_of(run, score) for run in runs], columns)]
-    if len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs):
-        kinds.append(([scores_of(run, "exact") for run in runs], few))
-    means, *exact = resample_together(frame, kinds, identities)
+    has_exact = len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs)
+    scores = [([_scores_of(run, score) for run in runs], columns)]
+    scores += [([_scores_of(run, "exact") for run in runs], few)] * has_exact
+    means, *exact = resample_together(frame, scores, [_identity(run) for run in runs])
     chosen = f", the first {rows}" * bool(rows)
     unranked = dict(_unranked(runs, claimed=claimed))
     return Lineup(
@@ -315,7 +323,7 @@ def compare(
 ) -> Comparison:
     """Compare two runs, second minus first; see the command."""
     runs = [read_results(first), read_results(second)]
-    check_scored(*runs)
+    check_scored(*runs, score=score)
     pair = lineup(runs, rows=rows, tasks=tasks, lengths=lengths, force=force, score=score)
     if not pair.frame.tasks:
         msg = "nothing to compare: no task at a length is in both runs; report them one at a time"
@@ -337,33 +345,20 @@ def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, s
             yield place, "its rows have other essays than most"
 
 
-def questions_of(run: Scores) -> dict[Cell, Any]:
-    """Return the questions that a run was to answer, by cell."""
-    return {cell: config.question_ids for cell, config in run.cells.items()}
+def kinds_of(runs: Sequence[Scores]) -> tuple[dict[str, str], dict[str, object]]:
+    """Return the category of each task, and whether its needle may be absent, or is."""
+    configs = {task: config for run in runs for (task, _), config in run.cells.items()}
+    return (
+        {task: config.category for task, config in configs.items()},
+        {task: config.params.get("none") for task, config in configs.items()},
+    )
 
 
-def scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
+def _scores_of(run: Scores, name: ScoreName | None) -> dict[Cell, Floats]:
     """Return a score of each row of a run by cell; NaN for no answer."""
-    if name is not None and not has_score(run, name):
-        if name not in get_args(ScoreName):
-            msg = f"--score {quote(name)}: not known; known: {', '.join(get_args(ScoreName))}"
-            raise UsageError(msg)
-        model = quote(run.run.model)
-        msg = f"--score {name}: {model} was scored by a version without it; score it again"
-        raise UsageError(msg)
     return {
         cell: config.scores_of(name or config.headline).small for cell, config in run.cells.items()
     }
-
-
-def has_score(run: Scores, name: ScoreName) -> bool:
-    """Whether each answer of a run has such a score."""
-    if name not in get_args(ScoreName):
-        return False
-    return all(
-        bool((np.isnan(config.scores.array) | ~np.isnan(config.scores_of(name).array)).all())
-        for config in run.configs.values()
-    )
 
 
 def _identity(run: Scores) -> object:
@@ -377,36 +372,6 @@ def _identity(run: Scores) -> object:
     return run.fingerprint, digest.digest()
 
 
-def categories_of(runs: Sequence[Scores]) -> dict[str, str]:
-    """Return the category of each task."""
-    return {task: config.category for run in runs for (task, _), config in run.cells.items()}
-
-
-def columns_for(frame: Frame, runs: Sequence[Scores]) -> dict[Name, Column]:
-    """Return the columns of a page, with the paper's averages and a balanced mean.
-
-    The averages are there where every task of the frame is in the means.
-    """
-    columns = columns_of(frame, categories_of(runs))
-    is_whole = {task for task, _ in frame.cells} == {*frame.tasks}
-    if is_whole and len(frame.lengths) > 1:
-        for kind in AVERAGES[1:]:
-            shares = zip(frame.lengths, weights(len(frame.lengths), kind).tolist(), strict=True)
-            columns[kind, None] = Column((frame.tasks,), dict(shares))
-    groups = tuple(with_none(runs, frame.tasks, kind) for kind in ("possible", "true"))
-    if all(groups):
-        columns |= {(BALANCED, length): Column(groups, {length: 1.0}) for length in frame.lengths}
-    return columns
-
-
-def with_none(runs: Sequence[Scores], tasks: Collection[str], kind: str) -> tuple[str, ...]:
-    """Return the tasks where the needle may be absent (`possible`), or is (`true`)."""
-    kinds = {
-        task: config.params.get("none") for run in runs for (task, _), config in run.cells.items()
-    }
-    return tuple(task for task in tasks if kinds[task] == kind)
-
-
 def format_ranks(ranks: Ranks) -> str:
     """Return an interval of ranks.
 
@@ -417,24 +382,6 @@ def format_ranks(ranks: Ranks) -> str:
         return ""
     low, high = ranks
     return f"{low}" if low == high else f"{low}-{high}"
-
-
-def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
-    """Yield why two runs cannot be compared; nothing if they can."""
-    yield from map(visible, run_dir.obstacles(first.run, second.run))
-    if paired:
-        return
-    common = [name for name in first.configs if name in second.configs]
-    differ = [name for name in common if first.configs[name].params != second.configs[name].params]
-    if differ:
-        yield f"no question is shared, and the parameters of {differ[0]} differ"
-    for place, run in (("first", first), ("second", second)):
-        configs = [run.configs[name] for name in common]
-        if not all(config.questions or config.question_digest for config in configs):
-            yield (
-                f"the rows differ, and the {place} run was scored by a version that did not "
-                "record what they ask; score it again, `ruler-eval score RUN`"
-            )
 
 
 def _basis(first: Scores, second: Scores, *, paired: bool) -> str:
@@ -455,42 +402,3 @@ def _basis(first: Scores, second: Scores, *, paired: bool) -> str:
     if alike and data_first.inputs != data_second.inputs:
         text += "; the sources or reserves of the rows may differ"
     return text
-
-
-def check_comparable(
-    runs: Sequence[Scores],
-    frame: Frame,
-    labels: Sequence[str],
-    *,
-    remedy: str,
-    force: bool = False,
-) -> dict[int, tuple[str, ...]]:
-    """Return by its place why a run should not be compared with the first, where that is forced.
-
-    Raises:
-        RulerError: runs cannot be compared, and `force` is false or their editions differ.
-    """
-    forced: dict[int, tuple[str, ...]] = {}
-    for place in range(1, len(runs)):
-        run = runs[place]
-        problems = tuple(obstacles(runs[0], run, paired=frame.share_questions(0, place)))
-        same_edition = runs[0].run.data.edition == run.run.data.edition
-        if problems and not (force and same_edition):
-            whose = f"{labels[place]}: " if len(runs) > 2 else ""
-            way_out = remedy if same_edition else "run both models on one edition"
-            msg = f"{whose}not comparable: {'; '.join(problems)}; {way_out}"
-            raise RulerError(msg)
-        if problems:
-            forced[place] = problems
-    return forced
-
-
-def check_scored(*runs: Scores) -> None:
-    """Check that runs have a score.
-
-    Raises:
-        UsageError: one has none at all.
-    """
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        if not run.scored:
-            raise UsageError(label, "no row has a score; resume the run, or leave it out")

@@ -16,8 +16,8 @@ from ruler_eval.run_dir import A_DATASET, RUN_FILE
 from ruler_eval.scores import FILENAME, Scores
 from ruler_report.contents import Report
 from ruler_report.drawing import COLOURS
-from ruler_report.runs import labels_of
-from ruler_report.summary import ScoredRun, caveats_of, summarize
+from ruler_report.runs import caveats_of, labels_of
+from ruler_report.summary import ScoredRun, summarize
 from ruler_report.typesetting import TEMPLATES, format_number, render, spreadsheet
 
 #: Signs of the markers in pictures.
@@ -35,16 +35,6 @@ def page_style(name: str) -> str:
     """Return a style sheet with the colours of series."""
     colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
     return f":root {{ {colours}}}\n{(TEMPLATES / name).read_text(encoding='utf-8').strip()}"
-
-
-def markdown_page(report: Report) -> str:
-    """Return the report as Markdown; its pictures are files in `figures/`."""
-    return render("report.md.j2", report=report)
-
-
-def latex_page(report: Report) -> str:
-    """Return the tables and pictures of all runs together, for a paper; needs booktabs."""
-    return render("report.tex.j2", report=report).strip() + "\n"
 
 
 #: What a folder holds, by a file in it.
@@ -121,20 +111,21 @@ def report(content: Report, results: Sequence[Scores], folder: Path, form: str) 
     the pictures as PDF and SVG, as wide as a column. Both write `report.csv`, a row for each model,
     task and length, and the results.
     """
-    for picture in content.pictures:
-        for kind, body in picture.files.items():
-            write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
+    page = folder / ("report.tex" if form == "latex" else "index.html")
+    texts = {folder / "report.csv": csv_text(content.runs)}
+    if form == "html":
+        texts[page] = html_page(content)
+        texts[folder / "report.md"] = render("report.md.j2", report=content)
+    else:
+        texts[page] = render("report.tex.j2", report=content).strip() + "\n"
     for number, scores in enumerate(results, 1):
         name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
         write_results(folder / name, scores)
-    write_file(folder / "report.csv", csv_text(content.runs))
-    if form == "latex":
-        page = folder / "report.tex"
-        write_file(page, latex_page(content))
-    else:
-        page = folder / "index.html"
-        write_file(folder / "report.md", markdown_page(content))
-        write_file(page, html_page(content))
+    for picture in content.pictures:
+        for kind, body in picture.files.items():
+            write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
+    for path, text in texts.items():
+        write_file(path, text)
     return replace(content, file=page)
 
 

@@ -32,7 +32,8 @@ from ruler_eval.run_dir import RunFolder
 from ruler_eval.scores import FILENAME, Scores
 from ruler_eval.scoring import load_scores
 from ruler_report.contents import build
-from ruler_report.summary import Summary, notes_of, summarize, why_no_score
+from ruler_report.runs import notes_of
+from ruler_report.summary import Summary, summarize, why_no_score
 from ruler_report.typesetting import Printable, markdown_text, render
 
 RECORD = "every_eval_ever.json"

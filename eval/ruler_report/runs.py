@@ -1,29 +1,38 @@
-"""The runs of a report or a board: their scores, the names that users give them, what limits them.
+"""The runs of a report or a board: names that users give them, what limits them, who is compared.
 
 What limits a run is a note beside its numbers: rows without a score, prompts or sampling that are
-not those of its protocol. Rows that flipped are right in one run and wrong in another.
+not those of its protocol, a suite or an edition that is not the paper's. Runs can be compared if
+protocol, edition and MAJOR version of the data agree, whatever the suite and the tokenizer.
 """
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
+
+import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
-from ruler_eval.answers import Answer
+from ruler_data.manifest import BALANCED as BALANCED_EDITION
+from ruler_data.manifest import IMPORTED
+from ruler_data.names import parse_config, quote
+from ruler_data.suites import packaged_suite
+from ruler_data.tasks import TASKS
+from ruler_eval import run_dir
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.results_file import Run
-from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
-from ruler_eval.run_rows import rows_of_run
-from ruler_eval.scores import FILENAME, Scores
+from ruler_eval.run_dir import RunInfo
+from ruler_eval.scores import FILENAME, ScoreName, Scores
 from ruler_eval.scoring import load_scores
+from ruler_report.frame import Frame
 from ruler_report.typesetting import shortened, visible
 
+#: The suite of the paper's results.
+RULER = "ruler"
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"
 
@@ -211,120 +220,130 @@ def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
         yield f"{whose}: {note}"
 
 
-#: Rows that are shown of each direction, and characters of a text.
-SHOWN, LONGEST = 3, 300
+def stated_error(results: Scores) -> float | None:
+    """Return the error that a suite states for its means over tasks.
 
+    In percentage points, at one length, against RULER's 500 rows, in 95 of 100 runs. The number
+    stands in the suite (`ruler_data/suites/mini.yaml`) and holds for runs of all its tasks and
+    rows.
 
-@dataclass(frozen=True)
-class Flip:
-    """A row that one run answers right and the other wrong.
-
-    Attributes:
-        row: `vt_4096/17`, of the first run.
-        scores: of both runs, in percent.
-        texts: the answers of both runs.
+    Returns:
+        None where the suite states none, or a task or rows are missing.
     """
+    suite = packaged_suite(results.run.data.suite)
+    if suite is None or suite.error is None:
+        return None
+    tasks = {parse_config(name)[0] for name in results.configs}
+    whole = all(config.scored >= suite.rows for config in results.configs.values())
+    return suite.error if whole and tasks == TASKS.keys() else None
 
-    row: str
-    question: str
-    outputs: tuple[str, ...]
-    scores: tuple[float, float]
-    texts: tuple[str, str]
+
+def notes_of(results: Scores) -> Iterator[str]:
+    """Yield what a reader must know before the numbers."""
+    yield from (f"incomplete: {text}" for text in shortfall(results))
+    yield from caveats_of(results)
+    yield from map(visible, results.notes)
 
 
-@dataclass(frozen=True)
-class Flips:
-    """How many rows of two runs flipped, and some of them."""
-
-    labels: tuple[str, str]
-    lost: int
-    won: int
-    rows: tuple[Flip, ...]
-
-    @property
-    def title(self) -> str:
-        """How many rows flipped each way."""
-        first, second = self.labels
-        return (
-            f"Rows that flipped: {self.lost:,} right in {first} alone, {self.won:,} right in "
-            f"{second} alone"
+def caveats_of(results: Scores) -> Iterator[str]:
+    """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
+    run = results.run
+    if run.data.sample:
+        yield "rows of the small sample corpus; not comparable with RULER scores"
+    if run.data.edition == IMPORTED:
+        yield "imported rows, which somebody else made; compare only with runs on these rows"
+    elif run.data.edition != BALANCED_EDITION:
+        yield (
+            f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
+            "only with runs of this edition"
         )
+    if run.no_context:
+        yield "run without the context, as a baseline"
+    yield from caveats(run)
+    missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
+    error = stated_error(results)
+    if error is not None:
+        yield (
+            f"suite {visible(run.data.suite)}: in 95 of 100 runs its mean of the 13 tasks is "
+            f"within {error:g} points of that of RULER's 500 rows; no error is stated for other "
+            "numbers"
+        )
+    elif run.data.suite != RULER:
+        yield f"suite {visible(run.data.suite)}; its means are not comparable with RULER's"
+    elif missing:
+        yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"
+    few = min((config.rows for config in results.configs.values()), default=0)
+    if few < 100:
+        yield f"some configs have only {few} rows; the paper uses 500"
 
 
-def flips(
-    labels: tuple[str, str],
-    runs: tuple[Scores, Scores],
-    places: tuple[Path, Path],
-    data: str | None,
-) -> Flips:
-    """Return the rows of two runs that ask the same and that one alone answers right.
-
-    Those shown differ most, in the order of the configs; none where rows or answers are not there.
-    """
-    flipped = sorted(_flipped(*runs), key=lambda flip: -abs(flip[1]))
-    lost, won = (
-        [flip for flip in flipped if (flip[1] < 0) == is_lost] for is_lost in (True, False)
-    )
-    chosen = [*lost[:SHOWN], *won[:SHOWN]]
-    try:
-        texts = [_texts(place, [pair[at] for pair, _ in chosen], data)
-                 for at, place in enumerate(places)]  # fmt: skip
-    except (RulerError, OSError):
-        texts = [{}, {}]
-    rows = []
-    for pair, _ in chosen:
-        if pair[0] in texts[0] and pair[1] in texts[1]:
-            question, outputs, first = texts[0][pair[0]]
-            *_, second = texts[1][pair[1]]
-            (config, index), scores = pair[0], [_score(*x) for x in zip(runs, pair, strict=True)]
-            pair_of_scores = (scores[0], scores[1])
-            rows.append(
-                Flip(f"{config}/{index}", question, outputs, pair_of_scores, (first, second))
+def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
+    """Yield why two runs cannot be compared; nothing if they can."""
+    yield from map(visible, run_dir.obstacles(first.run, second.run))
+    if paired:
+        return
+    common = [name for name in first.configs if name in second.configs]
+    differ = [name for name in common if first.configs[name].params != second.configs[name].params]
+    if differ:
+        yield f"no question is shared, and the parameters of {differ[0]} differ"
+    for place, run in (("first", first), ("second", second)):
+        configs = [run.configs[name] for name in common]
+        if not all(config.questions or config.question_digest for config in configs):
+            yield (
+                f"the rows differ, and the {place} run was scored by a version that did not "
+                "record what they ask; score it again, `ruler-eval score RUN`"
             )
-    return Flips(labels, len(lost), len(won), tuple(rows))
 
 
-#: A config and the index of a row.
-_Key = tuple[str, int]
+def check_comparable(
+    runs: Sequence[Scores],
+    frame: Frame,
+    labels: Sequence[str],
+    *,
+    remedy: str,
+    force: bool = False,
+) -> dict[int, tuple[str, ...]]:
+    """Return by its place why a run should not be compared with the first, where that is forced.
+
+    Raises:
+        RulerError: runs cannot be compared, and `force` is false or their editions differ.
+    """
+    forced: dict[int, tuple[str, ...]] = {}
+    for place in range(1, len(runs)):
+        run = runs[place]
+        problems = tuple(obstacles(runs[0], run, paired=frame.share_questions(0, place)))
+        same_edition = runs[0].run.data.edition == run.run.data.edition
+        if problems and not (force and same_edition):
+            whose = f"{labels[place]}: " if len(runs) > 2 else ""
+            way_out = remedy if same_edition else "run both models on one edition"
+            msg = f"{whose}not comparable: {'; '.join(problems)}; {way_out}"
+            raise RulerError(msg)
+        if problems:
+            forced[place] = problems
+    return forced
 
 
-def _flipped(first: Scores, second: Scores) -> Iterator[tuple[tuple[_Key, _Key], float]]:
-    """Yield rows that ask the same in the same config, and how much the score rose."""
-    for config, scores in first.configs.items():
-        config_after = second.configs.get(config)
-        if config_after is None:
-            continue
-        places = {digest: index for index, digest in enumerate(config_after.question_ids.tolist())}
-        for index, digest in enumerate(scores.question_ids.tolist()):
-            place = places.get(digest)
-            if place is None:
-                continue
-            before, after = scores.headline_scores[index], config_after.headline_scores[place]
-            if before is not None and after is not None and (before == 1) != (after == 1):
-                yield ((config, index), (config, place)), after - before
+def check_scored(*runs: Scores, score: str | None = None) -> None:
+    """Check that runs have a score.
+
+    Raises:
+        UsageError: one has none at all, or lacks that which is named.
+    """
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if not run.scored:
+            raise UsageError(label, "no row has a score; resume the run, or leave it out")
+        if score is not None and score not in get_args(ScoreName):
+            msg = f"--score {quote(score)}: not known; known: {', '.join(get_args(ScoreName))}"
+            raise UsageError(msg)
+        if score is not None and not has_score(run, cast("ScoreName", score)):
+            model = quote(run.run.model)
+            msg = f"--score {score}: {model} was scored by a version without it; score it again"
+            raise UsageError(msg)
 
 
-def _score(run: Scores, key: _Key) -> float:
-    return 100 * (run.configs[key[0]].headline_scores[key[1]] or 0.0)
-
-
-def _texts(
-    place: Path, keys: list[_Key], data: str | None
-) -> dict[_Key, tuple[str, tuple[str, ...], str]]:
-    """Return question, gold answers and text of rows of a run."""
-    folder = place if place.is_dir() else place.parent
-    if not (folder / RUN_FILE).is_file():
-        return {}
-    dataset = rows_of_run(folder, read_info(folder), data)
-    dataset.fetch()
-    answers = RunFolder(folder).answers([])
-    texts = {}
-    for config in dict.fromkeys(config for config, _ in keys):
-        indexes = {index for name, index in keys if name == config}
-        for row in dataset.question_rows(config):
-            answer: Answer | None = answers.get((config, row.index, 0))
-            if row.index in indexes and answer is not None:
-                texts[config, row.index] = (
-                    row.question[-LONGEST:], row.outputs, (answer.text or "")[:LONGEST]
-                )  # fmt: skip
-    return texts
+def has_score(run: Scores, name: ScoreName) -> bool:
+    """Whether each answer of a run has such a score."""
+    return all(
+        bool((np.isnan(config.scores.array) | ~np.isnan(config.scores_of(name).array)).all())
+        for config in run.configs.values()
+    )

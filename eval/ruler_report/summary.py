@@ -6,35 +6,31 @@ of the tasks' means, as in the paper.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
 
 import numpy as np
 
-from ruler_data.manifest import BALANCED as BALANCED_EDITION
-from ruler_data.manifest import IMPORTED
-from ruler_data.names import counted, parse_config
-from ruler_data.suites import packaged_suite
+from ruler_data.names import counted
 from ruler_data.tasks import TASKS, Category
 from ruler_eval.labels import ABSENT, CONTEXT, REFUSAL
 from ruler_eval.scores import ConfigScores, Scores
 from ruler_report.effective_length import (
-    AVERAGES,
     OVERALL,
     OWN,
     OWN_SHARE,
-    RULER,
     THRESHOLDS,
     EffectiveLength,
     effective_length_of,
     own_length,
 )
-from ruler_report.frame import Cell, Floats, Rows
-from ruler_report.lineup import BALANCED, Lineup, categories_of, lineup, with_none
+from ruler_report.frame import AVERAGES, BALANCED, Cell, Floats, Rows
+from ruler_report.lineup import Lineup, lineup
 from ruler_report.means import Estimate, Means, mean_percent
-from ruler_report.runs import caveats, shortfall
-from ruler_report.typesetting import Printable, Table, format_length, format_number, visible
+from ruler_report.runs import RULER, stated_error
+from ruler_report.typesetting import Printable, Table, format_length, format_number
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
@@ -246,14 +242,14 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
     """
     runs = lineup([runs]) if isinstance(runs, Scores) else runs
     results, means, line = runs.runs[run], runs.means, runs.frame.lines[run]
-    whole = runs.whole(run)
-    means_own, place = (means, run) if whole is None else (whole, 0)
-    means, run = (means_own, place) if not runs.frame.tasks else (means, run)
+    means_own, place = runs.over_cells(run)
+    means, run = (means, run) if runs.frame.tasks else (means_own, place)
     table = results.table
     cells_of_run = [*line]
     lengths = tuple(sorted({length for _, length in cells_of_run}))
     tasks = tuple(dict.fromkeys(task for task, _ in cells_of_run))
-    group, category_of = group_of(results), categories_of([results])
+    group = group_of(results)
+    category_of = {task: config.category for (task, _), config in results.cells.items()}
     names = [name for name in CATEGORIES if name in category_of.values()]
 
     def row(name: str | None, of: Means = means, at: int = run) -> dict[int, Estimate]:
@@ -299,63 +295,6 @@ def group_of(results: Scores) -> str:
     return "base" if plain else "aligned"
 
 
-def stated_error(results: Scores) -> float | None:
-    """Return the error that a suite states for its means over tasks.
-
-    In percentage points, at one length, against RULER's 500 rows, in 95 of 100 runs. The number
-    stands in the suite (`ruler_data/suites/mini.yaml`) and holds for runs of all its tasks and
-    rows.
-
-    Returns:
-        None where the suite states none, or a task or rows are missing.
-    """
-    suite = packaged_suite(results.run.data.suite)
-    if suite is None or suite.error is None:
-        return None
-    tasks = {parse_config(name)[0] for name in results.configs}
-    whole = all(config.scored >= suite.rows for config in results.configs.values())
-    return suite.error if whole and tasks == TASKS.keys() else None
-
-
-def notes_of(results: Scores) -> Iterator[str]:
-    """Yield what a reader must know before the numbers."""
-    yield from (f"incomplete: {text}" for text in shortfall(results))
-    yield from caveats_of(results)
-    yield from map(visible, results.notes)
-
-
-def caveats_of(results: Scores) -> Iterator[str]:
-    """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
-    run = results.run
-    if run.data.sample:
-        yield "rows of the small sample corpus; not comparable with RULER scores"
-    if run.data.edition == IMPORTED:
-        yield "imported rows, which somebody else made; compare only with runs on these rows"
-    elif run.data.edition != BALANCED_EDITION:
-        yield (
-            f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
-            "only with runs of this edition"
-        )
-    if run.no_context:
-        yield "run without the context, as a baseline"
-    yield from caveats(run)
-    missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
-    error = stated_error(results)
-    if error is not None:
-        yield (
-            f"suite {visible(run.data.suite)}: in 95 of 100 runs its mean of the 13 tasks is "
-            f"within {error:g} points of that of RULER's 500 rows; no error is stated for other "
-            "numbers"
-        )
-    elif run.data.suite != RULER:
-        yield f"suite {visible(run.data.suite)}; its means are not comparable with RULER's"
-    elif missing:
-        yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"
-    few = min((config.rows for config in results.configs.values()), default=0)
-    if few < 100:
-        yield f"some configs have only {few} rows; the paper uses 500"
-
-
 def why_no_score(results: Scores, summary: Summary) -> str:
     """Return why the means of a run are no scores of RULER; empty if they are."""
     run, data = results.run, results.run.data
@@ -398,23 +337,20 @@ def _effective_lengths(
 
 def _claims(results: Scores, row: Callable[[str | None], dict[int, Estimate]]) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
-    tasks = dict.fromkeys(task for task, _ in results.table.cells)
-    present, absent = (with_none([results], tasks, kind) for kind in ("possible", "true"))
-    if not (present or absent):
-        return None
-    return Claims(
-        false_none=_rates(results, present, (REFUSAL,)),
-        hallucinated=_rates(results, absent, HALLUCINATED),
-        balanced=row(BALANCED),
-    )
+    false_none = _rates(results, "possible", (REFUSAL,))
+    hallucinated = _rates(results, "true", HALLUCINATED)
+    return Claims(false_none, hallucinated, row(BALANCED)) if false_none or hallucinated else None
 
 
-def _rates(results: Scores, tasks: Collection[str], kinds: Collection[str]) -> Rates:
-    """Return the rates of some kinds of failure, by task and length."""
-    rates: Rates = {task: {} for task in tasks}
-    for task, length in sorted(results.table.cells):
-        config = results.configs[f"{task}_{length}"]
-        if task in rates and config.scored:
+def _rates(results: Scores, none: str, kinds: Collection[str]) -> Rates:
+    """Return the rates of some kinds of failure, by task and length, where the answer may be none.
+
+    `none` is whether the needle may be absent (`possible`), or is (`true`).
+    """
+    configs = {cell: x for cell, x in results.cells.items() if x.params.get("none") == none}
+    rates: Rates = {task: {} for task, _ in configs}
+    for (task, length), config in sorted(configs.items(), key=itemgetter(0)):
+        if config.scored:
             rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
             rates[task][length] = 100 * rows / config.scored
     return rates

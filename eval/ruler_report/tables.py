@@ -8,11 +8,11 @@ import numpy as np
 from ruler_data.names import parse_config
 from ruler_eval.labels import MEANINGS
 from ruler_eval.scores import ConfigScores, Param, Scores
-from ruler_report.effective_length import AVERAGES, OVERALL, OWN, RULER, ranks, weights
-from ruler_report.frame import Name
-from ruler_report.lineup import Ranks, format_ranks
+from ruler_report.effective_length import OVERALL, OWN, ranks
+from ruler_report.frame import AVERAGES, Name, weights
 from ruler_report.means import Estimate
 from ruler_report.procedures import LENGTHS, MEASURED_ON, PAPER, Published, published
+from ruler_report.runs import RULER
 from ruler_report.summary import CATEGORIES, ScoredRun, counted_tasks
 from ruler_report.typesetting import Table, format_length, format_number, format_share, visible
 
@@ -40,7 +40,7 @@ BOLD = "no run is shown to be better than those in bold"
 SIDE_BY_SIDE = 6
 
 
-def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks], best: Best) -> Table:
+def headline(runs: Sequence[ScoredRun], ranks: Sequence[str], best: Best) -> Table:
     """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     ranked = any(ranks)
@@ -50,7 +50,7 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks], best: Best) -> T
         means = _means(run.summary.overall, lengths) + _means(run.summary.averages, AVERAGES)
         grid.append(means)
         reach = run.summary.headline_reach
-        rows.append((run.label, *[format_ranks(rank)] * ranked, reach, *_texts(means)))
+        rows.append((run.label, *[rank] * ranked, reach, *_texts(means)))
     tasks = counted_tasks(runs)
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
     caption += "; ranks, of runs with the same tasks and lengths, by their mean" * ranked
