@@ -22,7 +22,8 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined] # documented
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client, explain, refuses, with_retries
+from ruler_data.hub.client import client
+from ruler_data.hub.retry import explain, refuses, with_retries
 
 #: The branch that releases are committed to.
 BRANCH = "main"
