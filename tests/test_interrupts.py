@@ -169,6 +169,11 @@ def too_much_memory(_: object) -> bytes:
     return bytes(2 * child.MEMORY)
 
 
+def panic(_: object) -> None:
+    os.write(2, b"thread panicked")
+    raise BaseException  # as tokenizers does where Rust has no memory
+
+
 def fails(_: object) -> None:
     msg = "no such token"
     raise ValueError(msg)
@@ -183,10 +188,13 @@ def call_in_worker(function: str, _: object) -> str:
     return "passed"
 
 
-@pytest.mark.parametrize("function", ["forever", "too_much_memory"])
-def test_a_worker_ends_where_its_tokenizer_takes_too_much(function: str) -> None:
+@pytest.mark.parametrize("function", ["forever", "too_much_memory", "panic"])
+def test_a_worker_ends_where_its_tokenizer_takes_too_much(
+    function: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(RulerError, match="the model's tokenizer takes too much time or memory"):
         list(run_jobs(call_in_worker, [function, function], 2, lambda *_: None))
+    assert capfd.readouterr().err == ""
 
 
 def test_a_call_in_a_worker_fails_as_one_in_a_child() -> None:

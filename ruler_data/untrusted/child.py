@@ -58,7 +58,7 @@ def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noq
         ChildError: it fails, or takes too much time or memory.
     """
     if _is_confined:
-        with _limited(_size(arguments)):
+        with _silent(), _limited(_size(arguments)):
             result, failure = _run(function, (subject, *arguments))
     else:
         result, failure = _child(os.getpid()).call(function, subject, arguments)
@@ -140,6 +140,22 @@ def confine() -> None:
     _is_confined = Path(STATM).exists()
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what a library says of its end from the terminal."""
+    null, errors = _null_and_errors(os.getpid())
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(errors, 2)
+
+
+@cache
+def _null_and_errors(_process: int) -> tuple[int, int]:
+    return os.open(os.devnull, os.O_WRONLY), os.dup(2)
+
+
 def exceeded(exit_code: int | None) -> bool:
     """Whether a confined process ended so because a call exceeded its limits."""
     return exit_code in (EXCEEDED, -signal.SIGPROF, -signal.SIGABRT)
@@ -165,7 +181,7 @@ def _limited(size: int) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * size)
     try:
         yield
-    except MemoryError:
+    except BaseException:  # of Python or of Rust, whose panics are no `Exception`
         os._exit(EXCEEDED)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

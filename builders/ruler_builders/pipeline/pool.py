@@ -97,12 +97,13 @@ def run_jobs(
     except BrokenProcessPool as error:
         for child in children:
             child.join(1)
-        cause = "a worker process died, possibly out of memory; use fewer --workers"
         if any(exceeded(child.exitcode) for child in children):
-            cause = (
-                "a worker process was ended: the model's tokenizer takes too much time or memory"
-            )
-        msg = f"{cause}; finished configs are kept: run the same command again to resume"
+            msg = "a worker process was ended: the model's tokenizer takes too much time or memory"
+            raise RulerError(msg) from error
+        msg = (
+            "a worker process died, possibly out of memory; use fewer --workers; finished configs "
+            "are kept: run the same command again to resume"
+        )
         raise RulerError(msg) from error
     finally:
         for child in children or multiprocessing.active_children():
