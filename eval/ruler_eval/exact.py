@@ -188,22 +188,14 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     def is_known(word: str) -> bool:
         if is_name:
-            may_be = word.lower() not in of_question and (len(word) >= 5 or word.isupper())
-            return may_be and any(
-                contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
-            )
+            marked = (mark + word.upper() for mark in ("VAR ", "-> "))
+            return any(contains(row.context, name) for name in marked)
         if is_listed:
             return any(f". {word.lower()}{end}" in row.context for end in " \n")
         return len(word) == size and contains(row.context, word.lower())
 
     def may_be(word: str) -> bool:
-        return (
-            word.isupper() and word.isalpha()
-            if is_name
-            else len(word) > 3
-            if is_listed
-            else len(word) == size
-        )
+        return word.isupper() if is_name else len(word) > 3 if is_listed else len(word) == size
 
     def without_notes(note: re.Match[str]) -> str:
         return note[0] if any(map(is_known, WORD.findall(note[0]))) else ","
@@ -212,7 +204,7 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
     items: set[str] = set()
     heads: list[str] = []  # labels of one word, and subjects of the sentences of a numbered list
     pieces = segments(_NOTE.sub(without_notes, text))
-    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
+    for (*_, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
         values = [
             word.lower()
             for word in words
@@ -224,12 +216,11 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         yield from (word for word in values if not is_listed or word in gold)
         if label or (max(1, 2 * len(values) + 1) < len(words) <= 25 and not has_digit):
             telling = [word for word in map(str.lower, words) if word not in SPEECH | of_question]
-            if len(words) == 1 or (number and not before):
+            if len(words) == 1 or number:
                 heads += {*telling[:1]}.intersection(values)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
-        several = not is_name and not is_listed
-        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
+        alone = len(words) == 1 and may_be(words[0]) and not has_digit
         runs[-1] += [*values, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
     for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
         if len(run) > 1 or not items.isdisjoint(run):

@@ -29,8 +29,8 @@ EMPTY, REFUSAL, FORM, INCOMPLETE, EXTRA, CONTEXT, ABSENT, OTHER = MEANINGS
 
 _READ = 10_000  # characters of an answer that are read for its wording; few have a tenth of it
 _PREFIX = 4  # characters that identify the beginning of an answer
+_LONG = 5  # characters of a piece of a needle that no line number has
 _FEW = 3  # words beside a gold answer
-_SENTENCE = 25  # words from which on an answer is more than a phrase
 #: Two statements of a program, or one and a call.
 _KEYWORD = r"^[ \t]*(?:def|import|from|for|if|return|while|print|const|function)\b"
 _CODE = re.compile(rf"(?ms){_KEYWORD}.*(?:{_KEYWORD}|\w\([^()\n]*\))")
@@ -49,7 +49,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
     text = plain(answer[:_READ])
     if not words_of(text):
         return EMPTY
-    if score == 0 and _CODE.search(text):
+    if _CODE.search(text):
         return OTHER
     if names is None:
         return _label_of_free_words(row, answer[:_READ], text)
@@ -57,44 +57,29 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
     if names.others:
-        return _looked_up(row, task, names.others)
-    return _label_of_rest(row, task, text, names)
+        context = lower(row.context)
+        return CONTEXT if any(contains(context, word) for word in names.others) else ABSENT
+    return _label_of_rest(row, text, names)
 
 
-def _looked_up(row: Row, task: Task, words: tuple[str, ...]) -> str:
-    """Return the label of an answer that names others than gold answers."""
-    # Values are in lower case in every context, which need not be converted.
-    context = row.context if isinstance(task.params, Niah) else lower(row.context)
-    return CONTEXT if any(contains(context, word) for word in words) else ABSENT
-
-
-def _label_of_rest(row: Row, task: Task, text: str, names: exact.Names) -> str:
+def _label_of_rest(row: Row, text: str, names: exact.Names) -> str:
     """Return the label of an answer that names no other than gold answers."""
-    outputs, free_words = [output.lower() for output in row.outputs], _own_words(row, text)
-    letters = _letters(text)
-    if all(out in names.gold or (len(out) > 4 and _letters(out) in letters) for out in outputs):
+    outputs, letters = [output.lower() for output in row.outputs], _letters(text)
+    if all(_letters(output) in letters for output in outputs):
         return FORM
     start = re.split(r"[^a-z0-9-]", text.lower().rstrip(" .'\""))[-1]
     is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
     if names.gold or is_start:
         return INCOMPLETE
-    if denies(free_words, names=False):
+    if denies(text, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
-    asked = {*words_of(row.question)}
-    if isinstance(task.params, Niah):
-        unnumbered = wording.LIST_NUMBER.sub("", text.lower())
-        values = [
-            v for v in re.findall(r"[0-9a-f-]*\d[0-9a-f ,.:-]*", unnumbered) if v not in asked
-        ]
-        context = _letters(row.context)
-        runs_of_letters = [_letters(value) for value in values]
-        if any(len(letters) > _PREFIX + 1 and letters in context for letters in runs_of_letters):
-            return CONTEXT
-        return ABSENT if any(runs_of_letters) else OTHER
+    context, said = lower(row.context), {*words_of(text)} - {*words_of(row.question)}
+    values = [word for word in said if len(word) > _LONG and re.search(r"\d", word)]
+    if values:  # a piece of a number or UUID, or one of another length
+        return CONTEXT if any(word in context for word in values) else ABSENT
     parts_of = [words for words, label, _ in wording.segments(text) if words and not label]
     alone = {word for word, *more in parts_of if not more and word.isascii()}
-    is_list = len(alone) > 1 or bool(alone and max(map(len, parts_of)) == 1)
-    return ABSENT if is_list else OTHER
+    return ABSENT if alone and max(map(len, parts_of)) == 1 else OTHER
 
 
 def _label_of_free_words(row: Row, answer: str, text: str) -> str:
@@ -113,43 +98,31 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     for gold in golds:
         if label := _against(gold, words, content, asked):
             return label
-    free_text = _own_words(row, text)
     if not {*words} - wording.FILLER:
         return REFUSAL if denies(short, names=False) else OTHER
-    is_asked = {*words} <= asked and 2 * len(words) >= len(asked)
-    if is_asked or wording.PLAN.search(short):
-        return OTHER
     context = lower(row.context)
     first = re.split(r"[,;/\n(]", short)[0].strip(" .:\"'").lower()
     phrases = [short.strip(" .:\"'").lower()] + [first] * bool({*_folded(first)} & {*content})
     if any(contains(context, phrase) for phrase in phrases):
         return CONTEXT
-    if denies(free_text):
+    if denies(text):
         return REFUSAL
-    names = [
-        name for name in _NAME.findall(free_text) if not {*_folded(name)} <= asked | wording.FILLER
-    ]
+    names = [name for name in _NAME.findall(text) if not {*_folded(name)} <= asked | wording.FILLER]
     if any(contains(context, name.lower()) for name in names):
         return CONTEXT
-    is_phrase = bool(content) and len(words) <= _SENTENCE
-    is_about_text = wording.META.search(short) is not None
-    return ABSENT if (names or is_phrase) and not is_about_text else OTHER
+    return ABSENT if content and not wording.META.search(short) else OTHER
 
 
 def _against(gold: list[str], words: list[str], content: list[str], asked: set[str]) -> str | None:
     """Return how a phrase stands to a gold answer; None if it does not name a part of it."""
     few = content or words
-    named, gold_left = {*content} or {*words}, {*gold} - asked
     ends = {gold[0], gold[-1]}  # a middle name may be left out
-    is_joined = "".join(few) == "".join(gold)
     # What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
-    names_it = {*gold} <= {*words} or named == gold_left or {*few} == ends
+    names_it = {*gold} <= {*words} or {*few} in ({*gold} - asked, ends)
+    is_joined = "".join(few) == "".join(gold)
     if is_joined or (names_it and len(few) <= 2 * len(gold) + _FEW):
         return FORM
-    start = " ".join(words)
-    is_start = len(start) >= _PREFIX and " ".join(gold).startswith(start)
-    is_part = {*few} <= {*gold} and bool({*few} - wording.SPEECH)
-    return INCOMPLETE if is_start or is_part else None
+    return INCOMPLETE if {*few} <= {*gold} and {*few} - wording.SPEECH else None
 
 
 def _folded(text: str) -> list[str]:
@@ -163,15 +136,3 @@ def _folded(text: str) -> list[str]:
 def _letters(text: str) -> str:
     """Return letters and digits, in lower case."""
     return re.sub(r"[\W_]", "", text.lower())
-
-
-def _own_words(row: Row, text: str) -> str:
-    """Return a plain text without the sentences that repeat the question or the context."""
-    of_question = {*words_of(row.question)}
-
-    def repeats(sentence: str) -> bool:
-        phrase = re.sub(r"^\W*|\W+$", "", sentence)
-        return of_question >= {*words_of(sentence)} or (len(phrase) >= 8 and phrase in row.context)
-
-    sentences = re.split(r"(?<=[.!?\u3002\n])(?!\d)", text)
-    return "".join(sentence for sentence in sentences if not repeats(sentence))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 #: Rises on purpose, when the same answers and rows get other scores, labels or counts.
-SCORER_VERSION = 3
+SCORER_VERSION = 4
 
 FILENAME = "results.json"
 

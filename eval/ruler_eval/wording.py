@@ -15,8 +15,6 @@ WORDING = tomllib.loads(files("ruler_eval").joinpath("wording.toml").read_text("
 SPEECH = frozenset(f"{WORDING['speech']} {WORDING['meta']}".split())
 #: These, and words for no, none and unknown: no answer has them alone.
 FILLER = SPEECH.union(WORDING["no"].split())
-#: The number of an item.
-LIST_NUMBER = re.compile(r"(?m)^[ ]*\d{1,3}[.)](?=\s|$)")
 
 
 def any_of(*texts: str) -> str:
@@ -27,10 +25,6 @@ def any_of(*texts: str) -> str:
 #: What speaks of the text or its reader.
 META = re.compile(
     rf"\b{any_of(WORDING['meta'])}\b|{any_of(WORDING['meta_unspaced'])}", re.IGNORECASE
-)
-#: A last sentence that says what the answer will do.
-PLAN = re.compile(
-    rf"(?i)(?:^|[.!?:\n]\s*){any_of(WORDING['plan']).replace('_', ' ')}\b[^.!?\n]*\W*\Z"
 )
 
 
@@ -72,8 +66,7 @@ def plain(answer: str) -> str:
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
     for pattern, by in _STRUCTURE if _MARKED.search(text) else ():
         text = pattern.sub(by, text)
-    text = text.rstrip()
-    return text.rstrip(". ") if text.endswith("...") else text
+    return text.rstrip()
 
 
 _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300d|/\u2026<>=\u2022"
