@@ -115,7 +115,7 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="html, or latex: report.tex with booktabs, PDF and SVG as wide as a column.",
+            help="html, or latex: report.tex with booktabs, pictures as PDF, as wide as a column.",
         ),
     ] = "html",
     pictures: Annotated[

@@ -130,7 +130,8 @@ class Lineup:
             return self.means, run
         scores, kinds = _scores_of(self.runs[run], self.score), kinds_of([self.runs[run]])
         frame = self.frame.alone(run)
-        return resample(frame, [scores], columns_of(frame, *kinds)), 0
+        columns = columns_of(frame, *kinds)
+        return resample(frame, [scores], columns), 0
 
     def best(self, name: Name) -> set[str]:
         """Return the ranked runs that none is shown to be better than in a column; {} if all."""
@@ -289,16 +290,17 @@ def lineup(
         RulerError: runs cannot be compared.
         UsageError: no run has such a task or length, or such a score.
     """
+    kinds = kinds_of(runs)
     asked = [{cell: config.question_ids for cell, config in run.cells.items()} for run in runs]
     frame = frame_of(asked, rows=rows, tasks=tasks, lengths=lengths, baseline=baseline)
     if not any(frame.lines):
         names = [("tasks", ", ".join(tasks)), ("lengths", ", ".join(map(str, lengths)))]
         options = ", ".join(f"--{name} {quote(text)}" for name, text in names if text)
         raise UsageError(options or "runs", "no run has such a config")
-    kinds = kinds_of(runs)
     columns, few = (columns_of(frame, *kinds, cells=shown) for shown in (cells, False))
+    paired = [frame.share_questions(0, place) for place in range(len(runs))]
     labels = labels_of(runs)
-    forced = check_comparable(runs, frame, labels, remedy=remedy, force=force)
+    forced = check_comparable(runs, labels, paired, remedy=remedy, force=force)
     has_exact = len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs)
     scores = [([_scores_of(run, score) for run in runs], columns)]
     scores += [([_scores_of(run, "exact") for run in runs], few)] * has_exact

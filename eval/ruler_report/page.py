@@ -108,7 +108,7 @@ def report(content: Report, results: Sequence[Scores], folder: Path, form: str) 
     """Write the files of a report, and return it with its page.
 
     `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
-    the pictures as PDF and SVG, as wide as a column. Both write `report.csv`, a row for each model,
+    the pictures as PDF, as wide as a column. Both write `report.csv`, a row for each model,
     task and length, and the results.
     """
     page = folder / ("report.tex" if form == "latex" else "index.html")

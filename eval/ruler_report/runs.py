@@ -28,7 +28,6 @@ from ruler_eval.results_file import Run
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scores import FILENAME, ScoreName, Scores
 from ruler_eval.scoring import load_scores
-from ruler_report.frame import Frame
 from ruler_report.typesetting import shortened, visible
 
 #: The suite of the paper's results.
@@ -297,13 +296,15 @@ def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
 
 def check_comparable(
     runs: Sequence[Scores],
-    frame: Frame,
     labels: Sequence[str],
+    paired: Sequence[bool],
     *,
     remedy: str,
     force: bool = False,
 ) -> dict[int, tuple[str, ...]]:
     """Return by its place why a run should not be compared with the first, where that is forced.
+
+    `paired` is whether each run shares questions with the first.
 
     Raises:
         RulerError: runs cannot be compared, and `force` is false or their editions differ.
@@ -311,7 +312,7 @@ def check_comparable(
     forced: dict[int, tuple[str, ...]] = {}
     for place in range(1, len(runs)):
         run = runs[place]
-        problems = tuple(obstacles(runs[0], run, paired=frame.share_questions(0, place)))
+        problems = tuple(obstacles(runs[0], run, paired=paired[place]))
         same_edition = runs[0].run.data.edition == run.run.data.edition
         if problems and not (force and same_edition):
             whose = f"{labels[place]}: " if len(runs) > 2 else ""
