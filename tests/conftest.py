@@ -3,7 +3,9 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
@@ -30,6 +32,19 @@ settings.load_profile("ruler")
 Cli = Callable[..., Done]
 #: What the fixture `builds` gives.
 Builds = Callable[..., Path]
+
+
+def pytest_collection() -> None:
+    """Import other tests first in each worker: what it has compiled, the others read."""
+    worker, workers = (
+        int(os.environ.get(f"PYTEST_XDIST_WORKER{name}", "gw0").removeprefix("gw"))
+        for name in ("", "_COUNT")
+    )
+    files = sorted(ROOT.glob("tests/**/test_*.py")) if workers else []
+    first = worker * len(files) // (workers or 1)
+    for path in (*files[first:], *files[:first]):
+        with suppress(Exception, pytest.skip.Exception):  # collecting it says why
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def of_all_workers(factory: pytest.TempPathFactory) -> Path:
