@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 from ruler_data.manifest import Floor
-from ruler_data.suites import packaged_suite
+from ruler_data.suites import is_packaged
 
 
 @cache
@@ -37,7 +37,7 @@ def floor(task: str, length: int, suite: str = "ruler") -> Floor | None:
     None for tasks that are not in the table, and for suites of users, whose tasks may have other
     parameters under the same names.
     """
-    by_length = table().get(task, {}) if packaged_suite(suite) else {}
+    by_length = table().get(task, {}) if is_packaged(suite) else {}
     closest = min(by_length, key=lambda measured: abs(measured - length), default=None)
     return None if closest is None else by_length[closest]
 

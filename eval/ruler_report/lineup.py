@@ -304,9 +304,10 @@ def lineup(
     has_exact = len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs)
     scores = [([_scores_of(run, score) for run in runs], columns)]
     scores += [([_scores_of(run, "exact") for run in runs], few)] * has_exact
-    means, *exact = resample_together(frame, scores, [_identity(run) for run in runs])
-    chosen = f", the first {rows}" * bool(rows)
+    identities = [_identity(run) for run in runs]
     unranked = dict(_unranked(runs, claimed=claimed))
+    means, *exact = resample_together(frame, scores, identities)
+    chosen = f", the first {rows}" * bool(rows)
     return Lineup(
         tuple(runs), tuple(labels), frame, means, next(iter(exact), None), unranked, forced, score,
         chosen,

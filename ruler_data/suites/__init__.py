@@ -23,7 +23,9 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah, Task, task_of
 
-__all__ = ["RULER", "Suite", "load_suite", "packaged", "packaged_suite", "with_own_domains"]
+__all__ = [
+    "RULER", "Suite", "is_packaged", "load_suite", "packaged", "packaged_suite", "with_own_domains",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,12 @@ def packaged() -> dict[str, Suite]:
 
 def packaged_suite(name: str) -> Suite | None:
     """Return this package's suite of a name, and read no other; None if there is none."""
-    return load_suite(name) if name == RULER.name or name in _files() else None
+    return load_suite(name) if is_packaged(name) else None
+
+
+def is_packaged(name: str) -> bool:
+    """Whether this package has a suite of a name."""
+    return name == RULER.name or name in _files()
 
 
 @cache
