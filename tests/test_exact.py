@@ -124,6 +124,7 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
     ("fwe", "qwerty (first), asdfgh (second); excluding the dots", 1, 1),
     ("fwe", '{"qwerty": "many", "asdfgh": "many"}', 1, 1),
+    ("fwe", "qwerty asdfgh qqqqqq", 0, 4 / 5),  # without separators
     ("fwe", "|qwerty|asdfgh|\n|---|---|", 1, 1),
     ("fwe", "qwerty and asdfgh, while zxcvbn comes next", 0, 4 / 5),
     ("qa", "Answer: Paris", 1, 1),

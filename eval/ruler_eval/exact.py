@@ -204,7 +204,7 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
     items: set[str] = set()
     heads: list[str] = []  # labels of one word, and subjects of the sentences of a numbered list
     pieces = segments(_NOTE.sub(without_notes, text))
-    for (*_, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
+    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
         values = [
             word.lower()
             for word in words
@@ -216,11 +216,12 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         yield from (word for word in values if not is_listed or word in gold)
         if label or (max(1, 2 * len(values) + 1) < len(words) <= 25 and not has_digit):
             telling = [word for word in map(str.lower, words) if word not in SPEECH | of_question]
-            if len(words) == 1 or number:
+            if len(words) == 1 or (number and not before):
                 heads += {*telling[:1]}.intersection(values)
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
-        alone = len(words) == 1 and may_be(words[0]) and not has_digit
+        several = not is_name and not is_listed
+        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
         runs[-1] += [*values, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
     for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
         if len(run) > 1 or not items.isdisjoint(run):
