@@ -65,14 +65,6 @@ def test_what_is_no_command_is_refused_with_the_usage(arguments: tuple[str, ...]
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["sources", "tokenizers"])
-def test_the_listing_for_people_names_what_the_json_names(command: str, cli: Cli) -> None:
-    plain = cli(command)
-    assert (plain.returncode, plain.stderr) == (0, "")
-    for name in records_of(cli(command, "--json")):
-        assert any(line.split("  ")[0].strip() == name for line in plain.stdout.splitlines()), name
-
-
 def test_sources_name_the_four_texts_and_the_samples_without_any_download(cli: Cli) -> None:
     records = records_of(cli("sources", "--json"))
     assert set(records) >= {"essays", "squad", "hotpotqa", "words"}
@@ -108,15 +100,6 @@ def test_a_sources_folder_that_is_none_is_refused(name: str, tmp_path: Path, cli
         assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
 
 
-def test_two_files_that_could_be_one_source_are_both_named(tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "squad-a.json").touch()
-    (tmp_path / "squad-b.json").touch()
-    done = cli("sources", "--sources", tmp_path)
-    assert done.returncode == 2
-    assert "squad-a.json" in done.stderr
-    assert "squad-b.json" in done.stderr
-
-
 def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
     records = records_of(cli("tokenizers", "--json"))
     assert records.keys() == REGISTRY.keys()
@@ -125,15 +108,6 @@ def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
         assert (records[name]["where"] == "yes") is packaged
         assert (len(records[name]["fingerprint"]) == 64) is packaged
         assert records[name]["revision"] and records[name]["note"]
-
-
-def test_tokenizers_in_a_local_folder_are_available(shared: Path, cli: Cli) -> None:
-    env = {"RULER_TOKENIZERS": str(shared / "tokenizers")}
-    records = records_of(cli("tokenizers", "--json", env=env))
-    for name in ("llama3", "qwen2.5"):
-        assert records[name]["where"] == "yes"
-        assert len(records[name]["fingerprint"]) == 64
-    assert records["qwen3"]["where"].startswith("no")
 
 
 @pytest.mark.slow

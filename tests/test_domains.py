@@ -17,14 +17,6 @@ from tests.rows import counted, rows_of
 TOKENIZERS = ("mistral", "mistral-v0.2")
 
 
-@pytest.mark.parametrize("name", BUNDLED)
-def test_a_domain_of_the_package_has_25_kilobytes_and_hardly_repeats(name: str) -> None:
-    lines = bundled_domain(name).lines
-    assert sum(map(len, lines)) > 25_000
-    telling = [line.strip() for line in lines if len(set(line)) > 15]
-    assert len(set(telling)) > 0.9 * len(telling) > 100
-
-
 @given(st.text(alphabet="ab \t\n\r,.", max_size=400))
 def test_cutting_a_text_loses_only_white_space_and_breaks_no_short_line(text: str) -> None:
     domain = cut([text])

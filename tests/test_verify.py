@@ -91,7 +91,7 @@ def test_a_clean_folder_passes_wherever_it_lies(
 
 
 def test_findings_are_json_on_request_and_still_fail(damaged: Damaged) -> None:
-    done = damaged(lambda copy: (copy / VT).unlink(), "--json")
+    done = damaged(lambda copy: (copy / VT).unlink(), *ONE, "--json")
     must_find(done)
     assert json.loads(done.stdout)["findings"] == [f"{VT}: missing"]
     assert json.loads(done.stdout)["clean"] is False

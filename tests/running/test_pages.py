@@ -22,6 +22,8 @@ from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
 
 Engine = Callable[[Sequence[Request]], list[str | None]]
+#: What is built; a second task would show no other residues.
+SINGLE: dict[str, Any] = {"suite": "pages", "tasks": "niah_pages_single", "lengths": [1024]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +37,7 @@ def _trusted() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def rows(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pages") / "rows"
-    ruler_builders.build(str(tiny), suite="pages", lengths=[1024], out=out, progress=False)
+    ruler_builders.build(str(tiny), **SINGLE, out=out)
     return out
 
 
@@ -51,11 +53,11 @@ def test_rows_end_at_every_residue_and_neighbours_begin_alike(rows: Path, tiny: 
 
 def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
     tokens, alarms = np.arange(128), 0
-    for simulation in range(60):
+    for simulation in range(30):
         rng = np.random.default_rng(simulation)
         lost = (rng.random((128, 4)) < 0.02) | (rng.random(128) < 0.03)[:, None]
         alarms += bool(first_look(Sheet(tokens, lost, rng.random((128, 4)) < 0.05)))
-    assert alarms <= 3
+    assert alarms <= 2
 
 
 @pytest.mark.parametrize("only", ["", "only in a batch", "only without a cache hit"])
@@ -108,9 +110,7 @@ def test_a_fault_is_named(
 def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) -> None:
     sound = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
     assert sound.exit_status == 0 and "nothing found in 128 rows of 1024 tokens, 128" in str(sound)
-    ruler_builders.build(
-        str(tiny), suite="pages", lengths=[1024], rows=16, out=tmp_path, progress=False
-    )
+    ruler_builders.build(str(tiny), **SINGLE, rows=16, out=tmp_path)
     few = repeat(pages=True, data=tmp_path, generate=flawed(lambda *_: False))
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 16 rows")
     with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
