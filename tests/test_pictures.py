@@ -26,6 +26,7 @@ from ruler_report.drawing import (
     stroke,
     thin_ticks,
 )
+from ruler_report.lineup import lineup
 from ruler_report.means import Point
 from ruler_report.pictures import (
     against,
@@ -111,14 +112,15 @@ def test_steps_and_parameters_of_tasks_are_numbers_too() -> None:
         scored(results_of({"vt_4096": coin(name, 0.8, 30)}, model=name), name) for name in names
     ]
     assert [place_of(run, "step") for run in runs] == [3000, 1000]
-    drawing = against(runs, "step", None)
+    field = lineup([run.results for run in runs])
+    drawing = against(field, runs, "step", None)
     assert drawing and drawing.alt.index("at 1000") < drawing.alt.index("at 3000")
     sweep = results_of({"vt_hops_2_4096": [1.0, 1.0], "vt_hops_4_4096": [1.0, 0.0]})
     for name, config in sweep.configs.items():
         sweep.configs[name] = replace(config, params={"hops": int(name.split("_")[2])})
     with pytest.raises(UsageError, match="runs differ in step"):
-        against(runs, "ratio", None)
-    drawing = against([scored(sweep)], "hops", None)
+        against(field, runs, "ratio", None)
+    drawing = against(lineup([sweep]), [scored(sweep)], "hops", None)
     assert drawing and "100.0 at 2.0, 50.0 at 4.0" in drawing.alt
 
 

@@ -165,7 +165,7 @@ def build(
     verdict = [f"{field.line}.", *standing, *retained(field, ratios)]
     verdict += [*(_alone(base) if len(runs) == 1 else ()), *_reach(ordered)]
     drawn_medium = medium if can_draw() else None
-    overview = _overview(ordered, ranks, best, base if baseline else None, option)
+    overview = _overview(field, ordered, ranks, best, base if baseline else None, option)
     chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
         sections = _compared(field, ordered, comparisons, ratios)
@@ -277,6 +277,7 @@ def _drawn_sections(sections: Iterable[Section], medium: Medium | None) -> Itera
 
 
 def _overview(
+    field: Lineup,
     runs: Sequence[ScoredRun],
     ranks: Sequence[str],
     best: tables.Best,
@@ -286,7 +287,7 @@ def _overview(
     yield Section(tables=[tables.headline(runs, ranks, best), tables.task_means(runs)])
     labels = [run.label for run in runs]
     if option:
-        yield Section(drawings=[against(runs, option, baseline)])
+        yield Section(drawings=[against(field, runs, option, baseline)])
     groups = {run.summary.group for run in runs if OVERALL in run.summary.effective}
     threshold = THRESHOLDS[groups.pop()][OVERALL] if len(groups) == 1 else None
     names = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))

@@ -22,7 +22,7 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_eval.scores import BINS, Param, Scores
 from ruler_report.drawing import Dots, Drawing, Heat, Lines, Panel
 from ruler_report.frame import Floats
-from ruler_report.lineup import lineup
+from ruler_report.lineup import Lineup
 from ruler_report.means import Point
 from ruler_report.runs import options_of
 from ruler_report.summary import CATEGORIES, ScoredRun
@@ -264,8 +264,10 @@ STEP = "step"
 _STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
 
 
-def against(runs: Sequence[ScoredRun], name: str, baseline: ScoredRun | None) -> Drawing | None:
-    """Return the picture of scores against what varies, by name.
+def against(
+    field: Lineup, runs: Sequence[ScoredRun], name: str, baseline: ScoredRun | None
+) -> Drawing | None:
+    """Return the picture of scores against what varies, by name, over the frame of a page.
 
     A run without the number, e.g. the baseline, is a dashed line.
 
@@ -274,7 +276,7 @@ def against(runs: Sequence[ScoredRun], name: str, baseline: ScoredRun | None) ->
     """
     places = {run.label: place for run in runs if (place := place_of(run, name)) is not None}
     if len({*places.values()}) > 1:
-        return _by_run(runs, name, places, baseline)
+        return _by_run(field, runs, name, places, baseline)
     tasks = {
         parse_config(config)[0]: task.params[name]
         for run in runs
@@ -306,6 +308,7 @@ def place_of(run: ScoredRun, name: str) -> float | None:
 
 
 def _by_run(
+    field: Lineup,
     runs: Sequence[ScoredRun],
     name: str,
     places: Mapping[str, float],
@@ -313,11 +316,10 @@ def _by_run(
 ) -> Drawing | None:
     full = baseline or next((run for run in runs if run.label not in places), None)
     drawn = [run for run in runs if run.label in places or run is full]
-    field = lineup([run.results for run in drawn], force=True)
     tasks = field.frame.tasks
     if not tasks:
         return None
-    at = {run.label: place for place, run in enumerate(drawn)}
+    at = {run.label: field.labels.index(run.label) for run in drawn}
 
     def means(name: str | None) -> dict[str, Point]:
         estimates = {label: field.means.estimate((name, None), run) for label, run in at.items()}
