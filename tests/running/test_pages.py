@@ -70,6 +70,10 @@ def test_what_one_row_shows_is_a_suspect_that_other_questions_prove(only: str) -
     fresh = Sheet(others, np.concatenate([lost, lost[[77, 77]]]), np.zeros((130, 4), dtype=bool))
     (fault,) = second_look(fresh, suspects(sheet))
     assert (str(fault.place), fault.only) == ("where prompt tokens are 77 mod 128", only)
+    lost[np.ix_(tokens % 3 == 0, [*ONLY[only][0]])] = True
+    found = first_look(Sheet(tokens, lost, np.zeros_like(lost)))
+    anywhere = "at any number of prompt tokens"  # in every condition, the model is wrong there
+    assert [(str(one.place), one.only) for one in found] == ([(anywhere, only)] if only else [])
 
 
 def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engine:
@@ -95,8 +99,6 @@ def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engin
          "empty where prompt tokens are 0 to 8 mod 16: 72 of 72 against 0 of 56, p < 1e-6"),
         (lambda tokens, hit: hit and tokens % 128 == 4, "x",
          "lost where prompt tokens are 4 mod 128, only on a self-hit: 5 of 5 against 0 of 123"),
-        (lambda tokens, hit: hit and tokens % 3 == 0, "x",
-         "lost at any number of prompt tokens, only on a self-hit: 43 of 128 against 0 of 128"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named(

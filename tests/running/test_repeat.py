@@ -29,7 +29,7 @@ from tests.running.server import FakeServer
 
 def test_the_printed_interval_covers_the_rate_of_an_engine_that_flips() -> None:
     covered = 0
-    for simulation in range(500):
+    for simulation in range(200):
         rng = random.Random(f"1/{simulation}")
         flips = [rng.random() < 0.01 for _ in range(200)]
         pairs = tuple(Pair(f"vt_4096/{n}", flip, 1.0, 1.0 - flip) for n, flip in enumerate(flips))
@@ -38,7 +38,7 @@ def test_the_printed_interval_covers_the_rate_of_an_engine_that_flips() -> None:
             str(Repeat(pairs)).partition("95 % interval ")[2].partition(")")[0].partition(" to ")
         )
         covered += float(low) <= 1 <= float(high)
-    assert covered >= 465
+    assert covered >= 186
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60))

@@ -1,6 +1,7 @@
 """Small models made on the spot: a tokenizer of 2,000 tokens, chat templates, a config."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import tokenizers
@@ -38,6 +39,20 @@ SPECIAL = (
 )  # fmt: skip
 
 
+@cache
+def _trained() -> str:
+    """Return a tokenizer trained on the sample essays, as JSON."""
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=2000, special_tokens=list(SPECIAL), show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    made.train_from_iterator((path.read_text() for path in sorted(ESSAYS.glob("*.txt"))), trainer)
+    return made.to_str()
+
+
 def make_tokenizer(
     folder: Path, template: str | None = LLAMA, *, bos: str | None = "<s>", adds_bos: bool = True
 ) -> Path:
@@ -49,14 +64,7 @@ def make_tokenizer(
         bos: text of the BOS that the config names.
         adds_bos: whether the tokenizer itself puts `<s>` before every text.
     """
-    made = tokenizers.Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=2000, special_tokens=list(SPECIAL), show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    made.train_from_iterator((path.read_text() for path in sorted(ESSAYS.glob("*.txt"))), trainer)
+    made = tokenizers.Tokenizer.from_str(_trained())
     if adds_bos:
         made.post_processor = processors.TemplateProcessing(
             single="<s> $A", special_tokens=[("<s>", made.token_to_id("<s>"))]
