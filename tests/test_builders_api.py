@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import ruler_builders
-from ruler_data import BudgetError, UsageError
+from ruler_data import UsageError
 from ruler_data.manifest import Manifest
 from tests.builds import run, snapshot
 from tests.commands import succeeded
@@ -58,20 +58,6 @@ def test_bad_options_are_refused(wrong: dict[str, object], said: str, tmp_path: 
             **wrong,  # type: ignore[arg-type]
         )
     assert not (tmp_path / "out").exists()
-
-
-def test_a_length_that_is_too_short_names_task_need_and_limit(tmp_path: Path) -> None:
-    with pytest.raises(BudgetError, match=r"vt_200 needs at least [0-9]+ tokens; use") as refused:
-        ruler_builders.build(
-            "mistral-v0.2",
-            out=tmp_path / "out",
-            sources_kind="sample",
-            tasks=["vt"],
-            lengths=[200],
-            rows=1,
-        )
-    error = refused.value
-    assert (error.task, error.limit) == ("vt", 200) and error.need > 200
 
 
 def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:

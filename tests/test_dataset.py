@@ -119,11 +119,6 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_folder_without_a_build_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"holds no finished build: it has no manifest\.json"):
-        load(tmp_path)
-
-
 def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[list[str]] = []
     release = Release("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))

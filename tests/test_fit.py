@@ -124,6 +124,8 @@ def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
     least = need(TASKS[task], context, 0, wide)
     length = make_row(TASKS[task], context, 0, replace(wide, length=least)).length
     assert length <= least
+    reserved = replace(wide, length=1300, extra_reserve=300)
+    assert need(TASKS[task], context, 0, reserved) == least + 300
     with pytest.raises(BudgetError) as refused:
         make_row(TASKS[task], context, 0, replace(wide, length=least - 1))
     assert refused.value.task == task

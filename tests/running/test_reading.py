@@ -68,13 +68,6 @@ def test_rows_that_begin_alike_follow_one_another(
         ]
 
 
-def test_a_row_out_of_its_place_is_refused(tmp_path: Path) -> None:
-    rows = rows_of(["a", "b", "c"])
-    write(path := tmp_path / "rows.parquet", [rows[0], rows[2], rows[1]])
-    with pytest.raises(RulerError, match="vt_4096: row 1 is not in its place; verify the data"):
-        list(read_in_order(path, "vt_4096", 3))
-
-
 @pytest.mark.parametrize("broken", [{"outputs": ()}, {"outputs": ("A", None)}, {"question": None}])
 def test_a_row_that_lacks_a_field_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
     rows = rows_of(["a", "b", "c"])
