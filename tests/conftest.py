@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
+import certifi
 import pytest
 from filelock import FileLock
 from hypothesis import settings
@@ -66,6 +67,9 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests off the network and out of the user's caches."""
+    certificate, end = tmp_path_factory.mktemp("ssl") / "one.pem", "-----END CERTIFICATE-----"
+    first = Path(certifi.where()).read_text(encoding="ascii", errors="ignore").partition(end)[0]
+    certificate.write_text(f"{first}{end}\n", encoding="ascii")
     names = {
         "RULER_CACHE": str(of_all_workers(tmp_path_factory) / "cache"),
         "HF_HOME": str(tmp_path_factory.mktemp("hf")),
@@ -77,14 +81,15 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "RAY_worker_niceness": "0",
         # Ray's token lies in the home folder, where two clusters that start at once make two.
         "RAY_AUTH_MODE": "disabled",
-        # Each HTTP client reads all certificates; no test talks to anybody who needs one.
-        "SSL_CERT_DIR": str(tmp_path_factory.mktemp("certificates")),
+        # Each HTTP client reads all certificates, and no test needs more than one.
+        "SSL_CERT_FILE": str(certificate),
     }
     # A job in the background ignores SIGINT, and so would all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    dropped = ("COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA",
-               "SSL_CERT_FILE")  # fmt: skip
+    dropped = (
+        "COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA", "SSL_CERT_DIR",
+    )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setenv(name, value)
