@@ -140,6 +140,15 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
+#: The program that this process is, if it is one of ours.
+_programs: list[str] = []
+
+
+def is_program() -> bool:
+    """Whether this process is one of our programs, whose main module can be imported anew."""
+    return bool(_programs)
+
+
 def run_program(program: str, about: str, commands: Mapping[str, Callable[..., Any]]) -> NoReturn:
     """Run the command that the user names.
 
@@ -190,6 +199,7 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
             command(_as_command(program, function))
         app(prog_name=program)  # the usage line is the same however the program was started
 
+    _programs.append(program)
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
 
 

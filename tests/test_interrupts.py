@@ -179,6 +179,10 @@ def fails(_: object) -> None:
     raise ValueError(msg)
 
 
+def long_text(_: object) -> str:
+    return "x" * 3_000_000
+
+
 def call_in_worker(function: str, _: object) -> str:
     child.SECONDS, child.MEMORY = 0.5, 256 << 20
     try:
@@ -192,13 +196,16 @@ def call_in_worker(function: str, _: object) -> str:
 def test_a_worker_ends_where_its_tokenizer_takes_too_much(
     function: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(RulerError, match="the model's tokenizer takes too much time or memory"):
-        list(run_jobs(call_in_worker, [function, function], 2, lambda *_: None))
+    with pytest.raises(RulerError, match="tokenizer model: it takes too much time or memory"):
+        list(run_jobs(call_in_worker, [function] * 2, 2, lambda *_: None, limited="model"))
     assert capfd.readouterr().err == ""
 
 
-def test_a_call_in_a_worker_fails_as_one_in_a_child() -> None:
-    results = run_jobs(call_in_worker, ["fails", "fails"], 2, lambda *_: None)
-    assert [*results] == ["no such token (child: True)"] * 2
-    with pytest.raises(child.ChildError, match="no such token"):
-        child.bounded(f"{__name__}:fails", "a tokenizer")
+@pytest.mark.parametrize(
+    ("function", "why"), [("fails", "no such token"), ("long_text", "it makes 3,0")]
+)
+def test_a_call_in_a_worker_fails_as_one_in_a_child(function: str, why: str) -> None:
+    (said,) = run_jobs(call_in_worker, [function], 1, lambda *_: None, apart=True)
+    assert said.startswith(why) and said.endswith("(child: True)")
+    with pytest.raises(child.ChildError, match=why):
+        child.bounded(f"{__name__}:{function}", "a tokenizer")

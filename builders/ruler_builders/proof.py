@@ -190,7 +190,12 @@ def verify(
             longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
             in_process, count = partial(job, context=context), processes(workers, tokens)
             apart = context is not None and is_better_apart(context.tokenizer, tokens)
-            done = run_jobs(job, longest_first, count, progress, in_process, apart=apart)
+            limited = (
+                manifest.tokenizer.name if context and not context.tokenizer.is_trusted else ""
+            )
+            done = run_jobs(
+                job, longest_first, count, progress, in_process, limited=limited, apart=apart
+            )
             proofs = {proof.name: proof for proof in done}
     findings += [finding for name in present for finding in proofs[name].findings]
     unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}

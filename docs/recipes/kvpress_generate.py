@@ -14,7 +14,7 @@ from typing import Any
 
 import kvpress
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 import ruler_eval
 
@@ -25,6 +25,9 @@ def load(model: str) -> Any:  # noqa: ANN401 - a class of transformers
     loaded = AutoModelForCausalLM.from_pretrained(
         model, dtype=torch.bfloat16 if torch.cuda.is_available() else torch.float32
     )
+    # The model's own settings may be penalties and suppressed tokens, which change scores.
+    ends = loaded.generation_config.eos_token_id
+    loaded.generation_config = GenerationConfig(eos_token_id=ends, do_sample=False)
     return loaded.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
@@ -47,7 +50,6 @@ def generate(
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=request.max_tokens,
                 min_new_tokens=1,
-                do_sample=False,
                 pad_token_id=next(iter(stops), 0),
             )
         answer = output[0, len(request.ids) :].tolist()

@@ -188,14 +188,22 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     def is_known(word: str) -> bool:
         if is_name:
-            marked = (mark + word.upper() for mark in ("VAR ", "-> "))
-            return any(contains(row.context, name) for name in marked)
+            may_be = word.lower() not in of_question and (len(word) >= 5 or word.isupper())
+            return may_be and any(
+                contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
+            )
         if is_listed:
             return any(f". {word.lower()}{end}" in row.context for end in " \n")
         return len(word) == size and contains(row.context, word.lower())
 
     def may_be(word: str) -> bool:
-        return word.isupper() if is_name else len(word) > 3 if is_listed else len(word) == size
+        return (
+            word.isupper() and word.isalpha()
+            if is_name
+            else len(word) > 3
+            if is_listed
+            else len(word) == size
+        )
 
     def without_notes(note: re.Match[str]) -> str:
         return note[0] if any(map(is_known, WORD.findall(note[0]))) else ","

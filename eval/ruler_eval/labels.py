@@ -49,7 +49,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
     text = plain(answer[:_READ])
     if not words_of(text):
         return EMPTY
-    if _CODE.search(text):
+    if score == 0 and _CODE.search(text):
         return OTHER
     if names is None:
         return _label_of_free_words(row, answer[:_READ], text)
@@ -65,7 +65,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
 def _label_of_rest(row: Row, text: str, names: exact.Names) -> str:
     """Return the label of an answer that names no other than gold answers."""
     outputs, letters = [output.lower() for output in row.outputs], _letters(text)
-    if all(_letters(output) in letters for output in outputs):
+    if all(out in names.gold or (len(out) > 4 and _letters(out) in letters) for out in outputs):
         return FORM
     start = re.split(r"[^a-z0-9-]", text.lower().rstrip(" .'\""))[-1]
     is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
@@ -118,11 +118,14 @@ def _against(gold: list[str], words: list[str], content: list[str], asked: set[s
     few = content or words
     ends = {gold[0], gold[-1]}  # a middle name may be left out
     # What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
-    names_it = {*gold} <= {*words} or {*few} in ({*gold} - asked, ends)
+    names_it = {*gold} <= {*words} or bool(few and {*few} in ({*gold} - asked, ends))
     is_joined = "".join(few) == "".join(gold)
     if is_joined or (names_it and len(few) <= 2 * len(gold) + _FEW):
         return FORM
-    return INCOMPLETE if {*few} <= {*gold} and {*few} - wording.SPEECH else None
+    start = " ".join(words)
+    is_start = len(start) >= _PREFIX and " ".join(gold).startswith(start)
+    is_part = {*few} <= {*gold} and bool({*few} - wording.SPEECH)
+    return INCOMPLETE if is_start or is_part else None
 
 
 def _folded(text: str) -> list[str]:

@@ -6,7 +6,7 @@
 
 `recall` and `any_of` are upstream's `string_match_all` and `string_match_part` for one row
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
-`postprocess_pred`. The scores of RULER v2 are in `metrics_ruler2`, and those of
+`postprocess_pred`. The scores of RULER v2 are its own; those of
 `exact` are reported beside these.
 
 One thing is not upstream's: the suite `no_needle` asks questions that may have no answer

@@ -2,8 +2,8 @@
 
     ruler_report.frame, ruler_report.means ─► Lineup ─► ranks, sentences, Comparison of two runs
 
-A run that `score` refuses, that is only claimed, or whose essays are others than
-those of most runs has no rank. Nothing here computes a mean: all is read from the array.
+A run that `score` refuses, that is only claimed, or whose essays are others than those of most runs
+has no rank. Nothing here computes a mean: all is read from the array.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Chat templates: programs that come with a model, run in the sandbox of Jinja.
 
-Most run in a child process (`ruler_data.untrusted.child`), since the sandbox limits neither time
-nor memory.
+Most run in a process with limits (`ruler_data.untrusted.child`), since the sandbox limits neither
+time nor memory.
 """
 
 import json

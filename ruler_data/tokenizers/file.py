@@ -1,6 +1,6 @@
 """A `tokenizer.json` as its libraries read it: Hugging Face `tokenizers`, and gigatoken.
 
-What they do with it is decided by the file, so most run in a child process
+What they do with it is decided by the file, so most run in a process with limits
 (`ruler_data.untrusted.child`), which calls `ask`.
 """
 

@@ -60,7 +60,7 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 class Origin(NamedTuple):
     """Where the files of a tokenizer come from, as `TokenizerInfo` records it.
 
-    Template and tokenizer run in a child process with limits, unless the registry names them.
+    Template and tokenizer run in a process with limits, unless the registry names them.
     """
 
     hub_id: str | None = None

@@ -1,4 +1,4 @@
-"""Chat templates and tokenizers of models run here, in a child process with limits.
+"""Chat templates and tokenizers of models run here, in a process with limits.
 
 Jinja's sandbox keeps a template from files and attributes, but not from endless loops and gigabytes
 of text; a tokenizer has regular expressions and rules that rewrite text. So what runs them is a
@@ -16,7 +16,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -58,8 +58,10 @@ def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noq
         ChildError: it fails, or takes too much time or memory.
     """
     if _is_confined:
-        with _silent(), _limited(_size(arguments)):
+        size = _size(arguments)
+        with _silent(), _limited(size):
             result, failure = _run(function, (subject, *arguments))
+            failure = failure or _excess(_size(result), size)
     else:
         result, failure = _child(os.getpid()).call(function, subject, arguments)
     if failure is not None:
@@ -162,10 +164,21 @@ def exceeded(exit_code: int | None) -> bool:
 
 
 def _size(value: object) -> int:
-    """Return the bytes or characters of the texts in the arguments of a call."""
+    """Return the bytes or characters of the texts in a value; a number counts as one."""
     if isinstance(value, str | bytes):
         return len(value)
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 0
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        is_plain = bool(value) and isinstance(value[0], int)  # token ids
+        return len(value) if is_plain else sum(map(_size, value))
+    return 1
+
+
+def _excess(result: int, size: int) -> str | None:
+    """Return why a result is refused: it is many times as large as the texts that it is of."""
+    is_large = result > TIMES * size + MORE
+    return f"it makes {result:,} bytes of {size:,}" if is_large else None
 
 
 @contextmanager
@@ -235,8 +248,8 @@ def _serve() -> None:
         with _limited(size):
             function, *arguments = pickle.loads(call, buffers=texts)
             data = pickle.dumps(_run(function, arguments))
-        if len(data) > TIMES * size + MORE:
-            data = pickle.dumps((None, f"it makes {len(data):,} bytes of {size:,}"))
+        if failure := _excess(len(data), size):
+            data = pickle.dumps((None, failure))
         results.write(data)
         results.flush()
 

@@ -145,7 +145,10 @@ def build_folder(
         tokens = plan.suite.rows * sum(parse_config(name)[1] for name in missing)
         work, in_process = partial(build_in_worker, plan), partial(build_one, plan, context)
         count, apart = processes(workers, tokens), is_better_apart(context.tokenizer, tokens)
-        results = run_jobs(work, longest_first, count, progress, in_process, apart=apart)
+        limited = "" if context.tokenizer.is_trusted else context.tokenizer_info.name
+        results = run_jobs(
+            work, longest_first, count, progress, in_process, limited=limited, apart=apart
+        )
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TypeVar
 
 from ruler_data.errors import RulerError
-from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
+from ruler_data.terminal import block_sigint_in_children, is_program, raise_if_interrupted
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.untrusted.child import confine, exceeded
 
@@ -48,8 +48,11 @@ def processes(workers: int, tokens: int) -> int:
 
 
 def is_better_apart(tokenizer: PromptTokenizer, tokens: int) -> bool:
-    """Whether work is worth another process, in which the tokenizer runs within limits."""
-    return not tokenizer.is_trusted and tokens >= TOKENS_APART
+    """Whether work is worth another process, in which the tokenizer runs within limits.
+
+    Only in our own programs: another's script may lack the guard that starting a process needs.
+    """
+    return not tokenizer.is_trusted and tokens >= TOKENS_APART and is_program()
 
 
 def run_jobs(
@@ -59,6 +62,7 @@ def run_jobs(
     progress: Progress,
     in_process: Callable[[J, Progress], R] | None = None,
     *,
+    limited: str = "",
     apart: bool = False,
 ) -> Iterator[R]:
     """Yield the results of the jobs as they end, run in this process or on several workers.
@@ -69,6 +73,7 @@ def run_jobs(
         workers: number of processes; with 1, or one job, this process does the work.
         progress: called by each job here, and for a job of a worker once it is done.
         in_process: does a job in this process; by default what `work` does.
+        limited: name of a tokenizer that runs within limits, for which a worker may be ended.
         apart: do them in another process even if it is the only one.
 
     Raises:
@@ -97,8 +102,11 @@ def run_jobs(
     except BrokenProcessPool as error:
         for child in children:
             child.join(1)
-        if any(exceeded(child.exitcode) for child in children):
-            msg = "a worker process was ended: the model's tokenizer takes too much time or memory"
+        if limited and any(exceeded(child.exitcode) for child in children):
+            why = (
+                "it takes too much time or memory; if you know its files, --trust lifts the limits"
+            )
+            msg = f"tokenizer {limited}: {why}; finished configs are kept"
             raise RulerError(msg) from error
         msg = (
             "a worker process died, possibly out of memory; use fewer --workers; finished configs "
