@@ -211,6 +211,7 @@ def is_refused(runs: list[Scores]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(4))
 def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: int) -> None:
     for number in range(batch, SETS, 4):

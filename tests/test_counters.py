@@ -91,6 +91,7 @@ def test_mistral_prompts_are_counted_as_the_vendor_does(name: str, texts: list[s
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tokenizer_tells_which_counter_it_took(name: str, shared: Path) -> None:
     tokenizer = load_tokenizer(str(shared / "tokenizers" / name))

@@ -38,6 +38,8 @@ from tests.rows import counter
 from tests.running.tiny import make_tokenizer
 from tests.test_build_sources import squad
 
+pytestmark = pytest.mark.slow
+
 Record = dict[str, object]
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 TOKENIZER = "mistral-v0.2"

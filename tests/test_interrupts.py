@@ -192,6 +192,7 @@ def call_in_worker(function: str, _: object) -> str:
     return "passed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["forever", "too_much_memory", "panic"])
 def test_a_worker_ends_where_its_tokenizer_takes_too_much(
     function: str, capfd: pytest.CaptureFixture[str]

@@ -65,6 +65,7 @@ def texts(picture: Picture) -> str:
     return " ".join(" ".join(ET.fromstring(document).itertext()) for document in documents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 25])
 def test_every_run_can_be_read_in_a_picture_of_one_or_of_25(runs: int) -> None:
     drawing = by_length(runs)

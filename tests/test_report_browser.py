@@ -81,6 +81,7 @@ def probe(page: Path, width: int) -> str:
     return browse(probed, "--dump-dom", f"--window-size={width},900")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [500, 1400])
 def test_the_page_is_no_wider_than_the_screen(page: Path, width: int) -> None:
     assert 'data-fits="true"' in probe(page, width)

@@ -45,6 +45,7 @@ def test_parts_of_a_context_are_told_apart(task: str) -> None:
     assert replace(row, haystack=None).parts == ("", "", row.context, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_audit_finds_real_rows_clean(task: str, shared: Path, llama3: str) -> None:
     rows = [make(llama3, task, index, 4096, shared / "sources") for index in range(20)]

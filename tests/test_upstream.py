@@ -28,6 +28,8 @@ from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
 from tests.rows import counter
 from tests.test_golden import compare
 
+pytestmark = pytest.mark.slow
+
 #: What stands before the haystack.
 HEADS = {
     Niah: " afterwards.\n",

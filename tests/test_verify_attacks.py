@@ -49,6 +49,8 @@ from tests.tampering import (
     table_of,
 )
 
+pytestmark = pytest.mark.slow
+
 VT = file_of("vt_1024")
 #: What is done to a copy of a folder.
 Forgery = Callable[[Path], object]

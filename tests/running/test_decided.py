@@ -107,6 +107,7 @@ def test_an_effective_length_takes_few_rows_and_holds_for_all(
     assert not any("effective length" in note for note in load_scores(out).notes)
 
 
+@pytest.mark.slow
 def test_what_was_decided_follows_from_the_answers(
     decided: tuple[Path, ruler_eval.Run], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engin
     return generate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_lost", "text", "sentence"),
     [
