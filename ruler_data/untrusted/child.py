@@ -25,7 +25,7 @@ from threading import Lock
 from typing import Any
 
 #: Limits of a call: bytes of memory; seconds of CPU time, and more for each byte of its texts.
-MEMORY, SECONDS, SECONDS_PER_BYTE = 3 << 30, 15.0, 1e-5
+MEMORY, SECONDS, SECONDS_PER_BYTE = 5 << 29, 15.0, 1e-5
 #: Most bytes of a result: so many times those of the call, and so many more.
 TIMES, MORE = 16, 2_000_000
 TOO_MUCH = "it takes too much time or memory"
