@@ -1,5 +1,6 @@
 """What tests share: real inputs where they are present, a small real build, and the command."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ Builds = Callable[..., Path]
 
 def pytest_collection() -> None:
     """Import other tests first in each worker: what it has compiled, the others read."""
+    gc.disable()
     worker, workers = (
         int(os.environ.get(f"PYTEST_XDIST_WORKER{name}", "gw0").removeprefix("gw"))
         for name in ("", "_COUNT")
@@ -46,6 +48,13 @@ def pytest_collection() -> None:
     for path in (*files[first:], *files[:first]):
         with suppress(Exception, pytest.skip.Exception):  # collecting it says why
             import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what collecting tests has made: it all stays."""
+    gc.freeze()
+    gc.set_threshold(100_000)
+    gc.enable()
 
 
 def of_all_workers(factory: pytest.TempPathFactory) -> Path:

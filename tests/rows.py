@@ -35,17 +35,17 @@ def target(tokenizer: str, length: int) -> Target:
 def make(
     tokenizer: str, task: str, index: int, length: int = 4096, sources: Path | None = None
 ) -> Row:
-    """Return one row of one of the thirteen, or of a suite of the package."""
+    """Return one row of one of the thirteen, or of a suite of the package; it is made once."""
+    return _made(tokenizer, task, index, length, sources)
+
+
+@cache
+def _made(tokenizer: str, task: str, index: int, length: int, sources: Path | None) -> Row:
     found = next(suite.tasks[task] for suite in packaged().values() if task in suite.tasks)
     made = make_row(found, counted(tokenizer, sources), index, target(tokenizer, length))
     return made.unpack()
 
 
-@cache
-def _first(task: str, rows: int, length: int) -> tuple[Row, ...]:
-    return tuple(make("mistral", task, index, length) for index in range(rows))
-
-
 def rows_of(task: str, rows: int = 6, length: int = 4096) -> list[Row]:
-    """Return the first rows of a task; they are made once."""
-    return list(_first(task, rows, length))
+    """Return the first rows of a task, in Mistral's tokens."""
+    return [make("mistral", task, index, length) for index in range(rows)]

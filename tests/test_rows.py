@@ -21,14 +21,13 @@ from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Fwe
 from tests.proof.audit_rows import audit_rows
-from tests.rows import counted, make, target
+from tests.rows import counted, make, rows_of, target
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_row_is_the_same_alone_and_among_others(task: str) -> None:
-    alone = make("mistral", task, 3, 2048)
-    others = [make("mistral", task, index, 2048) for index in (9, 3, 0)]
-    assert others[1] == alone
+    others = make_rows(TASKS[task], counted("mistral"), (9, 3, 0), target("mistral", 2048))
+    assert [*others][1].unpack() == make("mistral", task, 3, 2048)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -88,8 +87,8 @@ def depths_of(row: Row) -> Iterator[float]:
 
 @pytest.mark.parametrize("task", [name for name in TASKS if name not in ("cwe", "fwe")])
 def test_gold_depths_of_any_usual_number_of_rows_are_uniform(task: str) -> None:
-    rows = [make("mistral", task, index) for index in range(500)]
-    for size in (10, 50, 100, 500):
+    rows = rows_of(task, 100)
+    for size in (10, 50, 100):
         depths = [depth for row in rows[:size] for depth in depths_of(row)]
         # A stratum for each row, and what the lines, sentences or documents of a haystack leave.
         assert uniformity(depths) < 1 / size + 0.05

@@ -99,6 +99,11 @@ class PromptTokenizer(ABC):
             name = f"tokenizer {self._info.name}"
             raise UsageError(name, f"{problem}; fix its chat template")
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether a fast counter counts, and not the reference."""
+        return self._fast is not None
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without any special tokens added."""
         return (self._fast.counter if self._fast else self._reference).count(texts)

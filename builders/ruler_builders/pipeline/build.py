@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import BuildContext, build_in_worker, build_one, open_context
-from ruler_builders.pipeline.fit import answer_need, need
+from ruler_builders.pipeline.fit import answer_need, least_length, need
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, is_better_apart, processes, run_jobs
 from ruler_builders.sources.domains import PREFIX
@@ -315,10 +315,10 @@ def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
         if length - plan.reserve >= ALWAYS_FITS:
             rows = 0 if task.name in TASKS else min(rows, 8)
         target = context.target(length)
-        needs = (need(task, context.sources, index, target) for index in range(rows))
-        least = max(needs, default=0)
-        if least > length:
-            short[name] = task.name, least, length
+        lengths = (least_length(task, context.sources, index, target) for index in range(rows))
+        if any(least > length for least in lengths):
+            needs = [need(task, context.sources, index, target) for index in range(rows)]
+            short[name] = task.name, max(needs), length
     if short:
         minima = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
         msg = f"too short: {'; '.join(minima)}; use a greater length or leave the task out"

@@ -83,17 +83,20 @@ def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> i
     The vocabulary of fwe depends on the length, and so does what its smallest text costs.
     """
     least = 0
-    while True:
-        try:
-            template = draw(task, sources, index, target.length, target.budget(task))
-            text = _text(template, template.fill(0))
-            prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
-            tokens = prompt + task.max_new_tokens + target.extra_reserve + task.below(index)
-        except BudgetError as error:
-            tokens = error.need
-        if tokens <= least:
-            return least
+    while (tokens := least_length(task, sources, index, target)) > least:
         least, target = tokens, replace(target, length=tokens)
+    return least
+
+
+def least_length(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
+    """Return the length in tokens of a row that is drawn for a target, with an empty haystack."""
+    try:
+        template = draw(task, sources, index, target.length, target.budget(task))
+        text = _text(template, template.fill(0))
+    except BudgetError as error:
+        return error.need
+    prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
+    return prompt + task.max_new_tokens + target.extra_reserve + task.below(index)
 
 
 def answer_need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:

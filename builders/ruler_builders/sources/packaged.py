@@ -8,6 +8,8 @@ descriptions that share no word with them; no thing fits two descriptions:
 
 Needle keys are `adjective-noun` of wonderwords, and cwe lists its single words. Versions 2.2.0 and
 3.0.1 differ by four nouns, and any difference would change rows: another hash is refused.
+
+Files of packages do not change while a process runs: each is read once, for all libraries.
 """
 
 import hashlib
@@ -65,6 +67,7 @@ def packaged_files(name: str) -> list[Path]:
     return sorted(place.iterdir()) if place.is_dir() else [place]
 
 
+@cache
 def packaged_info(name: str) -> SourceInfo:
     """Return the entry of a source of the package for the manifest."""
     title, _, detail = PACKAGED[name]
@@ -74,12 +77,14 @@ def packaged_info(name: str) -> SourceInfo:
     return spec.info(sha256_of(packaged_files(name)), detail, pinned=True, kind=kind)
 
 
+@cache
 def sample_essays() -> tuple[str, ...]:
     """Return the sentences of the sample essays."""
     lines = (line for path in packaged_files("essays") for line in read_text(path).split("\n"))
     return tuple(filter(None, lines))
 
 
+@cache
 def sample_corpus(source: str) -> Corpus:
     """Return the sample's questions in place of `squad` (single-hop) or `hotpotqa` (two-hop).
 
@@ -108,6 +113,7 @@ def sample_corpus(source: str) -> Corpus:
     return parse_corpus(source, data, "sample")
 
 
+@cache
 def sample_choices() -> ChoiceQuestions:
     """Return the sample's questions in place of `mmlu`."""
     (path,) = packaged_files("mmlu")
@@ -122,6 +128,7 @@ def _as_squad(paragraph: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+@cache
 def bundled_domain(name: str) -> Domain:
     """Return a domain of the package; prose is that of the sample essays."""
     texts = map(read_text, packaged_files(PREFIX + name))
@@ -163,6 +170,7 @@ class WordList:
         return tuple(sorted({*self.nouns, *self.adjectives, *self.verbs}))
 
 
+@cache
 def load_words() -> tuple[WordList, SourceInfo]:
     """Return the words and their entry for the manifest.
 
