@@ -214,7 +214,7 @@ def repeat(
     """
     from ruler_data.errors import UsageError
     from ruler_eval import repetition
-    from ruler_eval.pages import check_pages
+    from ruler_eval.pages import LINE, check_pages
     from ruler_eval.runner import open_job
 
     changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
@@ -238,4 +238,4 @@ def repeat(
         lengths=[length] if length else None,
         **changes,
     )
-    return check_pages(open_job(config), length)
+    return check_pages(open_job(config, LINE), length)

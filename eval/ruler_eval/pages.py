@@ -40,11 +40,13 @@ from ruler_eval.residues import (
     smallest,
     suspects,
 )
-from ruler_eval.runner import RunJob
+from ruler_eval.runner import RunJob, engine_errors
 
 #: Rows of a first look, one for each residue of the largest page; a pair of neighbours is asked
 #: together.
 ROWS = 128
+#: Most tokens of the line before a text: its number, and words that move it to any residue.
+LINE = 2 * ROWS
 #: A pair of rows: a config, and the number of its first row.
 Pair = tuple[str, int]
 #: Residues of 128 that must be met; prompts of other protocols than `completion` miss a few.
@@ -329,8 +331,9 @@ class Asker:
                     yield None
 
         for call in [waves] if loads else ([wave] for wave in waves):
-            for answer in engine.generate(feed(call)):
-                yield (*asked.pop(answer.key), answer)
+            with engine_errors(self.job):
+                for answer in engine.generate(feed(call)):
+                    yield (*asked.pop(answer.key), answer)
             for request, condition in asked.values():
                 yield request, condition, request.failed("the engine yielded no answer")
             asked.clear()

@@ -33,9 +33,9 @@ from ruler_data.views import html_text
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
-from ruler_eval.pages import PageCheck, check_pages
+from ruler_eval.pages import LINE, PageCheck, check_pages
 from ruler_eval.run_dir import RunFolder, RunInfo, faults, read_info
-from ruler_eval.runner import RunJob, open_job, requests
+from ruler_eval.runner import RunJob, engine_errors, open_job, requests
 
 FILES = "repeat-*.json"
 #: Chance that an interval misses the true value, at most.
@@ -189,7 +189,9 @@ def repeat(
     if job.engine.open is not None:
         job = replace(job, engine=job.engine.open())
     again = dict[Key, Answer]()
-    for answer in map(job.finished, job.engine.generate(iter(order))):
+    with engine_errors(job):
+        answers = [*map(job.finished, job.engine.generate(iter(order)))]
+    for answer in answers:
         models = before[answer.key].model, answer.model
         if answer.error is None and None not in models and len({*models}) > 1:
             was, now = map(quote, map(str, models))
@@ -227,7 +229,7 @@ def repeat_pages(
     **changes: Any,  # noqa: ANN401 - options of the run
 ) -> PageCheck:
     """Check the engine of a run of the suite `pages`; see `ruler_eval.commands.repeat`."""
-    check = check_pages(_reopen(folder, read_info(folder), changes), length)
+    check = check_pages(_reopen(folder, read_info(folder), changes, LINE), length)
     record = json.dumps(check.to_record(), indent=1)
     write_file(folder / f"pages-{unique()}.json", record + "\n")
     return check
@@ -242,7 +244,7 @@ def _start(folder: Path) -> tuple[EvalConfig, str]:
     return EvalConfig.read(start["arguments"]), start["data"]
 
 
-def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
+def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any], more: int = 0) -> RunJob:
     """Return a run as it was started last, with some arguments changed."""
     (config, data), options = _start(folder), parse_options(changes.get("options"))
     for name, value in config.settings.items():
@@ -251,7 +253,7 @@ def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
             remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
             raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
     options = config.settings | options
-    job = open_job(replace(config, **{**changes, "data": data, "options": options}))
+    job = open_job(replace(config, **{**changes, "data": data, "options": options}), more)
     ids = _identity(job.info, options), _identity(info, options)
     if ids[0] != ids[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")

@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -102,8 +102,13 @@ class RunJob(Inputs):
         return answer if thought is None else replace(answer, text=text, reasoning=thought)
 
 
-def open_job(config: EvalConfig) -> RunJob:
-    """Return a run whose prompts all fit; nothing heavy is loaded."""
+def open_job(config: EvalConfig, more: int = 0) -> RunJob:
+    """Return a run whose prompts all fit; nothing heavy is loaded.
+
+    Args:
+        config: rows, model and how it answers.
+        more: tokens by which prompts may be longer than the rows say.
+    """
     inputs = open_inputs(config)
     if difference := inputs.tokenizer_difference():
         if config.tokenizer is None:
@@ -115,7 +120,7 @@ def open_job(config: EvalConfig) -> RunJob:
             warn(f"--rows {most}: {name} has {few[name]}; all of them are asked")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
-    engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
+    engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()) + more)
     inputs.refuse_over_window(longest, engine.window)
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
@@ -252,7 +257,7 @@ def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
 def _generate(
     job: RunJob, stream: Iterator[Request | None], failure: Path, ledger: Ledger
 ) -> Iterator[Answer]:
-    """Yield the engine's answers; an exception of it becomes one line, and a file."""
+    """Yield the engine's answers."""
     with closing(prefetch(stream, AHEAD)) as rendered:
         ready = ledger.admit(rendered)
         first = next(ready, None)
@@ -260,20 +265,27 @@ def _generate(
             return
         answers = job.engine.generate(chain([first], ready))
         try:
-            yield from map(job.finished, answers)
-        except RulerError:
-            raise
-        except Exception as error:  # engines are other people's programs and raise anything
-            write_file(failure, "".join(traceback.format_exception(error)))
-            text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
-            reason = text[:LONGEST].partition("\n")[0]
-            msg = (
-                f"engine {job.config.engine} failed ({type(error).__name__}: {reason}); the "
-                f"traceback is in {failure}; answers so far are kept, run it again to resume"
-            )
-            raise RulerError(msg) from error
+            with engine_errors(job, failure):
+                yield from map(job.finished, answers)
         finally:
             getattr(answers, "close", lambda: None)()
+
+
+@contextmanager
+def engine_errors(job: RunJob, file: Path | None = None) -> Iterator[None]:
+    """Turn an exception of the engine into one line; its traceback goes to the file of a run."""
+    try:
+        yield
+    except RulerError:
+        raise
+    except Exception as error:  # engines are other people's programs and raise anything
+        text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
+        reason = text[:LONGEST].partition("\n")[0]
+        msg = f"engine {job.config.engine} failed ({type(error).__name__}: {reason})"
+        if file is not None:
+            write_file(file, "".join(traceback.format_exception(error)))
+            msg += f"; the traceback is in {file}; answers so far are kept, run it again to resume"
+        raise RulerError(msg) from error
 
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ruler_builders
-from ruler_data import UsageError, load
+from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import Request, repeat
+from ruler_eval import Request, repeat, runner
 from ruler_eval.answers import Answer
 from ruler_eval.engines import python
 from ruler_eval.pages import PageCheck, check_pages
@@ -132,6 +132,38 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
     check = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
     assert isinstance(check, PageCheck) and check.exit_status == 1
     assert "answers are unanswered where prompt tokens are 3 mod 16" in str(check)
+
+
+def test_an_engine_has_room_for_the_line_before_a_text(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, told, needs = runner.prepare, list[int](), list[int]()
+
+    def prepared(config: Any, model: Any, tokenizer: Any, longest: int) -> Any:  # noqa: ANN401
+        told.append(longest)
+        return prepare(config, model, tokenizer, longest)
+
+    def right(requests: Sequence[Request]) -> list[str | None]:
+        needs.extend(len(request.ids) + request.max_tokens for request in requests)
+        return sound(requests)
+
+    sound = flawed(lambda *_: False)
+    monkeypatch.setattr(runner, "prepare", prepared)
+    repeat(pages=True, data=rows, generate=right)
+    assert 1024 < max(needs) <= told[0]
+
+
+def test_an_engine_that_breaks_says_so_in_one_line(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Iterator[Answer]:
+        msg = "no kernel image\nat all"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(python, "_predict", broken)
+    line = "^engine python failed .RuntimeError: no kernel image.$"
+    with pytest.raises(RulerError, match=line):
+        repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
 
 
 @pytest.mark.parametrize("engine", ["transformers", "ray"])
