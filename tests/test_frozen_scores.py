@@ -37,6 +37,8 @@ def summary(scores: Scores) -> dict[str, Any]:
         found[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
         by_length: dict[int, list[float]] = {}
         for (_, length), rows in table.cells.items():
+            if np.isnan(column[rows]).all():  # of a run that was stopped
+                continue
             by_length.setdefault(length, []).append(float(np.nanmean(column[rows])))
         found[f"{name}_means"] = {
             str(length): round(100 * sum(means) / len(means), 6)

@@ -12,7 +12,7 @@ import pytest
 import ruler_builders
 from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import Request, repeat, runner
+from ruler_eval import Request, engines, repeat, runner
 from ruler_eval.answers import Answer
 from ruler_eval.engines import python
 from ruler_eval.pages import PageCheck, check_pages
@@ -137,7 +137,7 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
 def test_an_engine_has_room_for_the_line_before_a_text(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, told, needs = runner.prepare, list[int](), list[int]()
+    prepare, told, needs = engines.prepare, list[int](), list[int]()
 
     def prepared(config: Any, model: Any, tokenizer: Any, longest: int) -> Any:  # noqa: ANN401
         told.append(longest)
