@@ -14,6 +14,7 @@ import certifi
 import pytest
 from filelock import FileLock
 from hypothesis import settings
+from hypothesis import strategies as st
 
 import ruler_builders
 from tests import commands
@@ -30,6 +31,8 @@ SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared"))
 # Seconds of a busy machine say nothing of an example; each run draws other ones.
 settings.register_profile("ruler", deadline=None, max_examples=40)
 settings.load_profile("ruler")
+#: Every character of UTF-8. The usual alphabet of `st.text` is looked up first, for two seconds.
+LETTERS = st.characters(max_codepoint=0xD7FF) | st.characters(min_codepoint=0xE000)
 
 Cli = Callable[..., Done]
 #: What the fixture `builds` gives.

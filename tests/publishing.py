@@ -88,10 +88,10 @@ class Publisher:
         return {**self.hub.env(), "HF_HOME": str(self.home), **self.more, **other}
 
     def command(self, *arguments: object, **env: str) -> Done:
-        """Run `ruler-data publish` to its end; with more variables, in a process of its own."""
-        if env:
+        """Run `ruler-data publish` to its end; what is read at its start, in one of its own."""
+        if any(name.startswith("HF_HUB_") for name in env):
             return spawn("ruler-data", "publish", *arguments, env={**self.env(), **env})
-        return call_in(self.pool, "ruler-data", "publish", *arguments, env=self.env())
+        return call_in(self.pool, "ruler-data", "publish", *arguments, env={**self.env(), **env})
 
     def verify(self, repo: str, revision: str) -> Done:
         """Run `ruler-data verify` on a release."""

@@ -22,9 +22,10 @@ from ruler_data import TASKS, Row
 from ruler_data.parquet import NO_SPANS, SCHEMA, to_table
 from ruler_data.row import PackedRow, Span, serialize
 from ruler_data.tokenizers.counters import Text
+from tests.conftest import LETTERS
 from tests.rows import counted, target
 
-WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
+WORDS = st.text(LETTERS, max_size=9)
 FORM = "The number for {key} is: {value}."
 
 
@@ -40,7 +41,7 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
 
 
 @given(
-    texts=st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=30),
+    texts=st.lists(st.text(LETTERS, min_size=1, max_size=5), min_size=1, max_size=30),
     data=st.data(),
     joiner=st.sampled_from([" ", "\n\n"]),
 )
@@ -123,7 +124,7 @@ def test_lines_that_seem_to_cost_nothing_are_not_drawn_for_ever() -> None:
     assert row.length == 1 + TASKS["niah_multikey_3"].max_new_tokens
 
 
-@given(st.lists(st.text(max_size=9), max_size=20))
+@given(st.lists(WORDS, max_size=20))
 def test_spans_of_bytes_become_spans_of_the_same_characters(pieces: list[str]) -> None:
     edges = np.cumsum([0, *(len(piece.encode()) for piece in pieces)])
     spans = np.stack([edges[:-1], edges[1:]], axis=1)
@@ -144,8 +145,8 @@ def test_a_packed_row_is_written_and_digested_as_the_row_that_it_is(task: str) -
 
 @given(
     st.lists(st.tuples(st.integers(0, 10**9), st.integers(-999, 10**9)), max_size=9),
-    st.lists(st.text(max_size=9), max_size=3),
-    st.text(max_size=99),
+    st.lists(WORDS, max_size=3),
+    st.text(LETTERS, max_size=99),
 )
 def test_the_canonical_bytes_of_a_row_are_netstrings_in_netstrings(
     spans: list[tuple[int, int]], outputs: list[str], text: str

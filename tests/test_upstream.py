@@ -4,11 +4,11 @@ import json
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
 from ruler_builders.upstream import (
@@ -27,6 +27,9 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
 from tests.rows import counter
 from tests.test_golden import compare
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +127,7 @@ def test_words_of_needles_are_those_of_the_sorted_list(data: st.DataObject) -> N
 
 
 @pytest.fixture(scope="session")
-def cutter(shared: Path) -> PunktSentenceTokenizer:
+def cutter(shared: Path) -> "PunktSentenceTokenizer":
     return punkt_cutter(punkt_folder(shared / "sources", allow_download=False))
 
 
@@ -135,7 +138,7 @@ def essays(shared: Path) -> str:
 
 @pytest.mark.parametrize("words", [0, 1, 500, 3210, 27345])
 def test_first_words_have_the_sentences_that_punkt_gives(
-    words: int, essays: str, real: UpstreamSources, cutter: PunktSentenceTokenizer
+    words: int, essays: str, real: UpstreamSources, cutter: "PunktSentenceTokenizer"
 ) -> None:
     for size in (words, words + 1, words + 2, words + 3):
         expected = cutter.tokenize(" ".join(essays.split()[:size]))
@@ -146,7 +149,7 @@ def test_first_words_have_the_sentences_that_punkt_gives(
     text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip), words=st.integers(0, 90)
 )
 @settings(max_examples=100)
-def test_repeated_text_is_repeated(text: str, words: int, cutter: PunktSentenceTokenizer) -> None:
+def test_repeated_text_is_repeated(text: str, words: int, cutter: "PunktSentenceTokenizer") -> None:
     once = " ".join(text.replace(".", ". ").split())
     listed = once.split(" ")
     found = EssaySentences(once, cutter.tokenize).first(words, repeat=True)

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 from ruler_report.means import Point
 from ruler_report.typesetting import shortened
@@ -344,6 +343,8 @@ def spread_labels(ends: Mapping[int, float], gap: float) -> dict[int, float]:
     >>> spread_labels({0: 50.0, 1: 52.0, 2: 90.0}, gap=6.0)
     {0: 48.0, 1: 54.0, 2: 90.0}
     """
+    from scipy.optimize import isotonic_regression  # half a second
+
     order = sorted(ends, key=lambda number: ends[number])
     fitted = isotonic_regression([ends[n] - gap * rank for rank, n in enumerate(order)]).x
     return {n: float(fitted[rank] + gap * rank) for rank, n in enumerate(order)}
