@@ -159,7 +159,10 @@ def _loaded(path: Path, _changed: int) -> "MistralTokenizer[Any, Any, Any, Any, 
     """Load a file once per process: a command loads its tokenizer in several places."""
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-    return MistralTokenizer.from_file(str(path))
+    tokenizer: MistralTokenizer[Any, Any, Any, Any, Any] = MistralTokenizer.from_file(str(path))
+    # Before its version 1.13 the library decodes each turn anew, for a text that is not used here.
+    tokenizer.instruct_tokenizer.decode = lambda *_, **__: ""  # type: ignore[method-assign]
+    return tokenizer
 
 
 @lru_cache(maxsize=2)
