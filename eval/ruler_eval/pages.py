@@ -12,9 +12,10 @@ goes to the test in `ruler_eval.residues`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from itertools import count
+from itertools import count, islice
 from math import inf
 from typing import Any
 
@@ -140,20 +141,21 @@ def check_pages(job: RunJob, length: int | None = None) -> PageCheck:
         if not {*(tokens % ROWS).tolist()} <= covered:
             first.append(pair)
             covered |= {*(tokens % ROWS).tolist()}
-    asker, rows = Asker(job), 2 * len(first)
-    with progress(4 * rows * length, "asking for every residue") as advance:
-        asker.ask(dict.fromkeys(first, 0), advance)
-    sheet = asker.sheet(first)
-    faults, suspected = first_look(sheet), suspects(sheet)
-    pairs_left = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
-    if not faults and suspected and pairs_left:
-        more = int((sheet.tokens[:2] - pairs[first[0]])[0])  # than were counted
-        others = {pair: tokens + more for pair, tokens in pairs_left.items()}
-        again = second_questions(others, suspected, asker.longest(first[0]))
-        rows += 2 * len(again)
-        with progress(8 * len(again) * length, "a second look at other questions") as advance:
-            asker.ask(again, advance)
-        faults = second_look(asker.sheet(again), suspected)
+    rows = 2 * len(first)
+    with closing(Asker(job)) as asker:
+        with progress(4 * rows * length, "asking for every residue") as advance:
+            asker.ask(dict.fromkeys(first, 0), advance)
+        sheet = asker.sheet(first)
+        faults, suspected = first_look(sheet), suspects(sheet)
+        pairs_left = {pair: pairs[pair] for pair in pairs if pair not in {*first}}
+        if not faults and suspected and pairs_left:
+            more = int((sheet.tokens[:2] - pairs[first[0]])[0])  # than were counted
+            others = {pair: tokens + more for pair, tokens in pairs_left.items()}
+            again = second_questions(others, suspected, asker.longest(first[0]))
+            rows += 2 * len(again)
+            with progress(8 * len(again) * length, "a second look at other questions") as advance:
+                asker.ask(again, advance)
+            faults = second_look(asker.sheet(again), suspected)
     residues = len({*(sheet.tokens % ROWS).tolist()})
     faults_found, sizes = tuple(map(asker.named, faults)), smallest(sheet, fresh=bool(pairs_left))
     return PageCheck(
@@ -194,6 +196,16 @@ class Asker:
         self.tokens: dict[tuple[str, int], int] = {}
         self.opened = opens(opened.info.frame)
         self.beginning = 0  # tokens of the line that makes a prompt new
+        #: vLLM loads the model at each call of `generate`, so there is one; it gets None to wait.
+        self._waves_left: Iterator[Iterable[tuple[Request, str]]] = iter(())
+        self._asked = dict[Key, tuple[Request, str]]()
+        self._stream = (
+            self.job.engine.generate(self._feed()) if job.config.engine == "vllm" else None
+        )
+
+    def close(self) -> None:
+        """End the engine."""
+        getattr(self._stream, "close", lambda: None)()
 
     def longest(self, pair: Pair) -> float:
         """Return the tokens that a prompt may have; 0 if a word is not one token."""
@@ -205,7 +217,7 @@ class Asker:
     def ask(self, pairs: Mapping[Pair, int], advance: Callable[[str, int], None]) -> None:
         """Ask the rows of pairs in all conditions, moved by so many tokens."""
         asked = failed = 0
-        for request, condition, reply in self._answers(self._waves(pairs)):
+        for request, condition, reply in self._answers(self._waves(pairs), 8 * len(pairs)):
             answer = self.job.finished(reply)
             row = request.config, request.row.index
             self.answers.setdefault(row, {})[condition] = answer, self._kind(request, answer)
@@ -316,24 +328,32 @@ class Asker:
         return requests
 
     def _answers(
-        self, waves: Iterable[Iterable[tuple[Request, str]]]
+        self, waves: Iterator[Iterable[tuple[Request, str]]], count: int
     ) -> Iterator[tuple[Request, str, Answer]]:
-        """Yield the answers of one wave after the other."""
-        engine, asked = self.job.engine, dict[Key, tuple[Request, str]]()
-        loads = self.job.config.engine == "vllm"  # at each call: it gets None to wait
-
-        def feed(waves: Iterable[Iterable[tuple[Request, str]]]) -> Iterator[Request | None]:
+        """Yield the answers of one wave after the other, so many in all."""
+        self._waves_left = waves
+        with engine_errors(self.job):
+            if self._stream is not None:
+                for answer in islice(self._stream, count):
+                    yield (*self._asked.pop(answer.key), answer)
+                return
             for wave in waves:
-                for request, condition in wave:
-                    asked[request.key] = request, condition
-                    yield request
-                while loads and asked:
-                    yield None
+                self._waves_left = iter([wave])
+                for answer in self.job.engine.generate(self._feed()):
+                    yield (*self._asked.pop(answer.key), answer)
+                for request, condition in self._asked.values():
+                    yield request, condition, request.failed("the engine yielded no answer")
+                self._asked.clear()
 
-        for call in [waves] if loads else ([wave] for wave in waves):
-            with engine_errors(self.job):
-                for answer in engine.generate(feed(call)):
-                    yield (*asked.pop(answer.key), answer)
-            for request, condition in asked.values():
-                yield request, condition, request.failed("the engine yielded no answer")
-            asked.clear()
+    def _feed(self) -> Iterator[Request | None]:
+        """Yield the requests of the waves; vLLM gets None until those of a wave are answered."""
+        while True:
+            for wave in self._waves_left:
+                for request, condition in wave:
+                    self._asked[request.key] = request, condition
+                    yield request
+                while self._stream is not None and self._asked:
+                    yield None
+            if self._stream is None:
+                return
+            yield None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,8 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Request, engines, repeat, runner
 from ruler_eval.answers import Answer
 from ruler_eval.engines import python
-from ruler_eval.pages import PageCheck, check_pages
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.pages import LINE, PageCheck, check_pages
 from ruler_eval.residues import ONLY, Sheet, first_look, second_look, suspects
 from ruler_eval.runner import RunJob
 from tests.running.processes import evaluate
@@ -134,23 +136,35 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
     assert "answers are unanswered where prompt tokens are 3 mod 16" in str(check)
 
 
-def test_an_engine_has_room_for_the_line_before_a_text(
+def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, told, needs = engines.prepare, list[int](), list[int]()
+    prepare, events, needs = engines.prepare, list[str | int](), list[int]()
 
     def prepared(config: Any, model: Any, tokenizer: Any, longest: int) -> Any:  # noqa: ANN401
-        told.append(longest)
+        events.append(longest)
         return prepare(config, model, tokenizer, longest)
 
-    def right(requests: Sequence[Request]) -> list[str | None]:
-        needs.extend(len(request.ids) + request.max_tokens for request in requests)
-        return sound(requests)
+    def staying(requests: Iterator[Request | None]) -> Iterator[Answer]:
+        """Answer one row whenever there is nothing new, as vLLM does; miss the first one."""
+        held = list[Request]()
+        events.append("load")
+        for request in requests:
+            if request is not None:
+                needs.append(len(request.ids) + request.max_tokens)
+                held.append(request)
+            elif held:
+                text = "" if len(needs) == 1 else ", ".join(held[0].row.outputs)
+                yield held.pop(0).answered(text, "stop", 1, 0.0)
 
-    sound = flawed(lambda *_: False)
     monkeypatch.setattr(runner, "prepare", prepared)
-    repeat(pages=True, data=rows, generate=right)
-    assert 1024 < max(needs) <= told[0]
+    job = runner.open_job(EvalConfig(rows, generate=flawed(lambda *_: False)), LINE)
+    object.__setattr__(job.config, "engine", "vllm")  # with a function it would be `python`
+    check = check_pages(replace(job, engine=replace(job.engine, generate=staying)))
+    assert (check.exit_status, check.kinds["cold"]["empty"]) == (0, 1)
+    assert check.rows > 128 and len(needs) == 4 * check.rows
+    longest, *loads = events
+    assert loads == ["load"] and 1024 < max(needs) <= cast(int, longest)
 
 
 def test_an_engine_that_breaks_says_so_in_one_line(
