@@ -219,9 +219,9 @@ def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
         key: sorter[np.searchsorted(questions, wanted_questions, sorter=sorter)]
         for key, wanted_questions in distinct.items()
     }
-    # Scores of each line and fill, and ones for each set of questions: one product with the weights
-    # is the sums of scores and of weights. Kinds have products of their own, so that the digits of
-    # one do not depend on others.
+    # Rows of the matrix: scores of each line and fill, and ones for each set of questions. Its
+    # product with the weights gives the sums of scores and of weights. Each kind of scores has its
+    # own product: in a joint one, BLAS may round a sum otherwise when a kind is added.
     lines = [line for having in family.values() for line in having.values()]
     kinds = range(len(lines[0].scores))
     ones = [(key, np.ones(len(some))) for key, some in distinct.items()]
