@@ -174,8 +174,8 @@ def coverage(name: str, rows: int, lengths: int, draws: int) -> list[str]:
         means, truth = draw.means(), 100 * float(chances.mean())
         for place in range(0, 2 * BATCH, 2):
             mean = means.estimate(overall, place)
-            paired = means.minus((overall, place), (overall, place + 1))
-            unpaired = means.minus((overall, place), (overall, (place + 3) % (2 * BATCH)))
+            paired = means.difference(overall, place, place + 1)
+            unpaired = means.difference(overall, place, (place + 3) % (2 * BATCH))
             hits += (
                 mean is not None and holds(mean.low, mean.high, truth),
                 holds(paired.low, paired.high, 0.0),

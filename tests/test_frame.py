@@ -124,6 +124,26 @@ def test_a_difference_from_a_run_that_lacks_rows_is_as_wide_as_they_might_have_v
     assert gaps[1].high is not None and gaps[1].high > 30
 
 
+def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
+    rng = np.random.Generator(np.random.PCG64(3))
+    asked = questions(*range(12))
+    runs = [
+        {cell: (rng.random(12) < chance).astype(float) for cell in CELLS}
+        for chance in (0.2, 0.5, 0.9, 0.95)
+    ]
+    frame = frame_of([asked] * 4)
+    here, there = (
+        resample(frame, scores, columns_of(frame, CATEGORY_OF)) for scores in (runs, runs[::-1])
+    )
+    assert here.better.any() and not here.better[:, 2, 3].all()
+    assert np.array_equal(here.better, there.better[:, ::-1, ::-1])
+    for name in here.columns:
+        for first, second in ((0, 1), (1, 2), (3, 0), (2, 3)):
+            gap = here.gap(name, first, second)
+            assert gap == there.gap(name, 3 - first, 3 - second)
+            assert gap == here.gap(name, second, first).reversed
+
+
 @pytest.mark.parametrize("runs", [12, 200])
 def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
     rows = 40 * runs

@@ -179,7 +179,7 @@ def verdicts_of(means: Means, margin: float, base: int = 0, new: int = 1) -> dic
     worse = means.worse(base, new, margin)
     verdicts = {}
     for name in means.columns:
-        low = means.minus((name, base), (name, new)).low
+        low = means.difference(name, base, new).low
         passes = low is not None and low > -margin
         verdicts[name] = WORSE if worse[name] else NOT_WORSE if passes else CANNOT_TELL
     return verdicts

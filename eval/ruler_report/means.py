@@ -123,6 +123,14 @@ class Gap:
         """The difference, signed; empty where only its bounds are known."""
         return "" if self.value is None else format_signed(self.value)
 
+    @property
+    def reversed(self) -> "Gap":
+        """The difference of the same means the other way round."""
+        value, low, high = (
+            None if end is None else 0.0 - end for end in (self.value, self.high, self.low)
+        )
+        return replace(self, value=value, low=low, high=high)
+
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return self.points
@@ -193,13 +201,24 @@ class Means:
         """Return a difference, second minus first, and whether it is shown."""
         better = self.better[self.place[name]]
         shown = bool(better[first, second] or better[second, first])
-        return replace(self.minus((name, first), (name, second)), shown=shown)
+        return replace(self.difference(name, first, second), shown=shown)
+
+    def difference(self, name: Name, first: int, second: int) -> Gap:
+        """Return the mean of a run minus that of another; if they change places, its sign does."""
+        if self.identities[first] == self.identities[second]:
+            return Gap(0.0, 0.0, 0.0, shown=False)
+        order = self._order[self.place[name]]
+        if order[first] > order[second]:
+            return self.difference(name, second, first).reversed
+        gap = self.minus((name, first), (name, second))
+        if order[first] == order[second] and gap.low is not None and gap.high is not None:
+            end = max(gap.high, -gap.low)
+            return replace(gap, low=-end, high=end)
+        return gap
 
     def minus(self, base: tuple[Name, int], new: tuple[Name, int], share: float = 1.0) -> Gap:
         """Return a mean of a run minus a share of another mean, of this run or of another."""
         a, b = ((self.place[name], run) for name, run in (base, new))
-        if share == 1 and base[0] == new[0] and self.identities[a[1]] == self.identities[b[1]]:
-            return Gap(0.0, 0.0, 0.0, shown=False)
         questions = harmonic(self.questions[a], self.questions[b])
         low = padded(self.low[b] - share * self.high[a], questions, -share)
         high = padded(self.high[b] - share * self.low[a], questions, -share)
@@ -207,6 +226,21 @@ class Means:
         most = self.highest[b] - share * self.lowest[a]
         low_end, high_end = _ends(low, high, least, most, -share)
         return Gap(_known(self.values[b] - share * self.values[a]), low_end, high_end, shown=False)
+
+    @cached_property
+    def _order(self) -> Ints:
+        """The place of each run in a column, by its mean and where means are equal by its draws.
+
+        Runs that are equal in both share a place. A difference is computed with the better run as
+        the second, so that the order of runs changes no digit or verdict.
+        """
+        keys = self.low.sum(axis=2, dtype=np.float64), self.lowest + self.highest
+        order = np.lexsort(keys, axis=-1)
+        ordered = (np.take_along_axis(key, order, axis=-1) for key in keys)
+        is_next = [np.diff(key, axis=-1, prepend=key[:, :1]) != 0 for key in ordered]
+        places = np.empty_like(order)
+        np.put_along_axis(places, order, np.any(is_next, axis=0).cumsum(axis=-1), axis=-1)
+        return np.asarray(places, dtype=np.int64)
 
     def ratio(self, name: Name, base: int, run: int) -> Estimate:
         """Return a mean of a run in percent of that of a base.
@@ -268,6 +302,9 @@ class Means:
         most = np.zeros(DRAWS, dtype=np.float32)
         for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], PAIRS)):
             first, second = pairs[:, start : start + PAIRS]
+            if self.low is self.high:
+                ahead = self._order[column, first] > self._order[column, second]
+                first, second = np.where(ahead, second, first), np.where(ahead, first, second)
             at = np.s_[column, first], np.s_[column, second]
             questions = harmonic(self.questions[at[0]], self.questions[at[1]])
             gaps = padded(self.low[at[1]] - self.high[at[0]], questions, -1.0)
