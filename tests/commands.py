@@ -24,8 +24,8 @@ MAINS = {"ruler-data": "ruler_builders.__main__", "ruler-eval": "ruler_cli"}
 
 #: Variables that commands read when they run; any other takes a process of its own.
 READ_LATE = {
-    "COLUMNS", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "RULER_CACHE", "RULER_SOURCES",
-    "RULER_TOKENIZERS",
+    "COLUMNS", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "RULER_CACHE", "RULER_MAKE",
+    "RULER_SOURCES", "RULER_TOKENIZERS",
 }  # fmt: skip
 
 Done = subprocess.CompletedProcess[str]

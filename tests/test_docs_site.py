@@ -83,6 +83,7 @@ def messages() -> Iterator[str]:
                     yield ": ".join(map(text, node.args))
 
 
+@pytest.mark.slow
 def test_the_messages_of_the_faq_are_those_of_the_code() -> None:
     known = set(messages())
     headings = re.findall(r"^#### `(.+)`$", (DOCS / "faq.md").read_text(encoding="utf-8"), re.M)

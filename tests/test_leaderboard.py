@@ -14,8 +14,9 @@ from ruler_report import leaderboard
 from ruler_report.board import build
 from ruler_report.effective_length import effective_length
 from ruler_report.runs import notes_of
-from tests.commands import succeeded
+from tests.commands import call_in, succeeded
 from tests.hub import Hub, Repo
+from tests.publishing import Publisher
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
 from tests.runs import refused
@@ -120,15 +121,17 @@ def test_what_is_no_run_is_refused(board: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None:
+def test_predictions_on_the_hub_join_the_board(
+    publisher: Publisher, hub: Hub, tmp_path: Path
+) -> None:
     hub.repos["org/preds"] = Repo()
     hub.repos["org/preds"].commit({})
     write_results(tmp_path / "results.json", RUNS[1])
     hub.foreign_commit("org/preds", "results.json", (tmp_path / "results.json").read_bytes())
     local = save(tmp_path / "run", RUNS[0])
-    env = {**hub.env(), "HF_HOME": str(tmp_path / "hf")}
     out = ("--out", tmp_path / "out")
-    succeeded(evaluate("leaderboard", local, "org/preds", *out, env=env))
+    command = ("ruler-eval", "leaderboard", local, "org/preds", *out)
+    succeeded(call_in(publisher.pool, *command, env=publisher.env()))
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     names = ["org/alpha-7B [claimed]", "org/beta-13b [claimed]"]
     assert [one["model"] for one in found["entries"]] == names

@@ -108,6 +108,7 @@ BASE = [RESULTS / f"{name}-base" for name in ("smollm2-135m-instruct", "gemma-3-
 COMPLETION = RESULTS / "smollm2-135m-instruct-completion"
 
 
+@pytest.mark.slow
 def test_cards_show_the_scores_of_the_results() -> None:
     command = [sys.executable, "benchmarks/example.py", "--card"]
     done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)

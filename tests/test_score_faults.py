@@ -12,7 +12,7 @@ from ruler_data import Row
 from ruler_data.manifest import Manifest
 from ruler_eval.results_file import read_results
 from tests.builds import snapshot
-from tests.commands import Done, succeeded
+from tests.commands import Done, call_in, succeeded
 from tests.conftest import Cli
 from tests.hub import Hub
 from tests.publishing import Publisher
@@ -184,9 +184,9 @@ def run_of_release(folder: Path, data: Path, repo: str, commit: str) -> Path:
     return make_run(folder, data, golden, data_info=info)
 
 
-def scored(run: Path, hub: Hub, home: Path, *options: object) -> Done:
-    env = {**hub.env(), "HF_HOME": str(home)}
-    return evaluate("score", run, *options, "--json", env=env)
+def scored(run: Path, publisher: Publisher, *options: object) -> Done:
+    command = ("ruler-eval", "score", run, *options, "--json")
+    return call_in(publisher.pool, *command, env=publisher.env())
 
 
 def test_a_run_of_a_release_is_scored_on_that_very_commit(
@@ -197,14 +197,14 @@ def test_a_run_of_a_release_is_scored_on_that_very_commit(
     assert released.code == 0, released.said
     run = run_of_release(tmp_path / "run", data, repo, str(released.commit))
     hub.foreign_commit(repo)  # the branch goes on; the run's commit stays
-    done = scored(run, hub, tmp_path / "hf", "--data", repo)  # as by default: at its commit
+    done = scored(run, publisher, "--data", repo)  # as by default: at its commit
     assert json.loads(succeeded(done).stdout)["lengths"]
     assert read_results(run).run.data.revision == released.commit
 
 
 def test_a_release_that_is_not_there_is_said_in_one_line(
-    hub: Hub, repo: str, builds: Callable[..., Path], tmp_path: Path
+    publisher: Publisher, repo: str, builds: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = run_of_release(tmp_path / "run", builds(), repo, "0" * 40)
-    message = refused(scored(run, hub, tmp_path / "hf"))
+    message = refused(scored(run, publisher))
     assert f"{repo} at {'0' * 40}: manifest.json: the Hub does not have it" in message
