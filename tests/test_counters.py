@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.build_one import (
     PROBE_LENGTH,
+    made_rows,
     open_context,
     probes,
     worker_context,
 )
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.tasks import draw
-from ruler_data import TASKS, UsageError
+from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.suites import RULER
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import (
@@ -158,6 +159,16 @@ def test_every_process_checks_its_counter(monkeypatch: pytest.MonkeyPatch) -> No
     plan = BuildPlan("mistral-v0.2", RULER, Path("out"), 42, sources_kind="sample")
     for context in (open_context(plan), worker_context(plan)):
         assert not context.tokenizer_info.engine.startswith("gigatoken")
+
+
+def test_a_fast_count_of_a_row_is_compared_with_the_reference() -> None:
+    plan = BuildPlan("mistral-v0.2", RULER, Path("out"), 42, sources_kind="sample")
+    context = open_context(plan)
+    fast = context.tokenizer._fast
+    assert fast and len([*made_rows(plan, context, "vt_4096", 1, [0], set())]) == 1
+    context.tokenizer._fast = fast._replace(count_prompt=lambda *text: fast.count_prompt(*text) - 1)
+    with pytest.raises(RulerError, match=r"vt_4096/0: .* and the reference"):
+        next(made_rows(plan, context, "vt_4096", 1, [0], set()))
 
 
 def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cli: Cli) -> None:

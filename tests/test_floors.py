@@ -41,15 +41,15 @@ def measured(task: Task, rows: list[Row]) -> FloorMeter:
     return meter
 
 
-def real_rows(task: str, tokenizer: str, shared: Path, length: int = 2048) -> list[Row]:
-    sources = counted(tokenizer, shared / "sources")
-    made = make_rows(ALL[task], sources, range(ROWS), target(tokenizer, length))
+def real_rows(task: str, shared: Path, length: int = 2048) -> list[Row]:
+    sources = counted("mistral", shared / "sources")
+    made = make_rows(ALL[task], sources, range(ROWS), target("mistral", length))
     return [one.unpack() for one in made]
 
 
 @pytest.mark.parametrize("task", HARD)
-def test_only_listing_beats_a_guess(task: str, llama3: str, shared: Path) -> None:
-    means = measured(ALL[task], real_rows(task, llama3, shared)).means()
+def test_only_listing_beats_a_guess(task: str, shared: Path) -> None:
+    means = measured(ALL[task], real_rows(task, shared)).means()
     assert means.pop(LISTING) == 1.0
     del means["all that there are"]
     means.pop("none", None)
@@ -61,9 +61,9 @@ def test_only_listing_beats_a_guess(task: str, llama3: str, shared: Path) -> Non
 
 
 @pytest.mark.parametrize("likes", ["", "_lookalikes"])
-def test_guessing_earns_half_without_keys(likes: str, llama3: str, shared: Path) -> None:
+def test_guessing_earns_half_without_keys(likes: str, shared: Path) -> None:
     there, absent = f"niah_there{likes}", f"niah_not_there{likes}"
-    rows = {name: real_rows(name, llama3, shared) for name in (there, absent)}
+    rows = {name: real_rows(name, shared) for name in (there, absent)}
     means = {name: measured(ALL[name], rows[name]).means() for name in rows}
     for strategy in means[there]:
         assert (means[there][strategy] + means[absent][strategy]) / 2 <= 0.5, strategy
@@ -136,7 +136,7 @@ def test_strategies_that_ignore_the_question_are_at_chance_in_the_suite_hard() -
     "task", ["vt", "niah_lookalikes", "fwe", "niah_ordinal_8", "graph_parents"]
 )
 def test_the_table_is_what_is_measured(task: str, shared: Path) -> None:
-    rows = [one for one in real_rows(task, "mistral", shared, 4096) if one.index < 100]
+    rows = [one for one in real_rows(task, shared, 4096) if one.index < 100]
     assert measured(ALL[task], rows).floor() == table()[task][4096]
 
 

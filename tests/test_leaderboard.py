@@ -130,8 +130,8 @@ def test_predictions_on_the_hub_join_the_board(
     hub.foreign_commit("org/preds", "results.json", (tmp_path / "results.json").read_bytes())
     local = save(tmp_path / "run", RUNS[0])
     out = ("--out", tmp_path / "out")
-    command = ("ruler-eval", "leaderboard", local, "org/preds", *out)
-    succeeded(call_in(publisher.pool, *command, env=publisher.env()))
+    command = ("leaderboard", local, "org/preds", *out)
+    succeeded(call_in(publisher.pool, "ruler-eval", *command, env=publisher.env()))
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     names = ["org/alpha-7B [claimed]", "org/beta-13b [claimed]"]
     assert [one["model"] for one in found["entries"]] == names

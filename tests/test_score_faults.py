@@ -185,8 +185,8 @@ def run_of_release(folder: Path, data: Path, repo: str, commit: str) -> Path:
 
 
 def scored(run: Path, publisher: Publisher, *options: object) -> Done:
-    command = ("ruler-eval", "score", run, *options, "--json")
-    return call_in(publisher.pool, *command, env=publisher.env())
+    command = ("score", run, *options, "--json")
+    return call_in(publisher.pool, "ruler-eval", *command, env=publisher.env())
 
 
 def test_a_run_of_a_release_is_scored_on_that_very_commit(
