@@ -52,6 +52,12 @@ def test_a_comparison_shows_score_beside_cost() -> None:
     comparison = ruler_report.compare(first, second)
     assert "tokens per second" in str(comparison)
     assert [one["seconds"] for one in comparison.to_record()["cost"]] == [8, 32]
+    (length, *_), every = comparison.lengths, len(first.configs)
+    fewer = ruler_report.compare(first, second, lengths=[length])
+    configs = sum(name.endswith(f"_{length}") for name in first.configs)
+    assert configs < every
+    costs = [one["seconds"] for one in fewer.to_record()["cost"]]
+    assert costs == [2 * configs, 8 * configs]  # of the configs that are compared
 
 
 def test_a_comparison_is_a_record_for_each_difference(runs: list[Path]) -> None:

@@ -234,9 +234,9 @@ def cost_table(runs: Mapping[str, Scores]) -> Table:
         "tokens per second",
     )
     caption = (
-        "Mean official and exact score of all configs, in percent; answers cut off and empty; by "
-        "the journals, calls, tokens (read and generated) and seconds of a row, and tokens a "
-        "second of one request, also where several ran at the same time"
+        "Mean official and exact score of all rows of these configs, in percent; answers cut off "
+        "and empty; by the journals, calls, tokens (read and generated) and seconds of a row, and "
+        "tokens a second of one request, also where several ran at the same time"
     )
     return Table("cost", caption, head, tuple(rows))
 

@@ -255,7 +255,7 @@ class Lineup:
             ),
             exact=exact,
             claimed=any(run.claimed for run in runs),
-            costs=(cost_of(runs[0]), cost_of(runs[1])),
+            costs=(cost_of(_only(runs[0], self.frame)), cost_of(_only(runs[1], self.frame))),
         )
 
 
@@ -331,7 +331,15 @@ def compare(
     if not pair.frame.tasks:
         msg = "nothing to compare: no task at a length is in both runs; report them one at a time"
         raise RulerError(msg)
-    return replace(pair.comparisons[1], cost=cost_table(dict(zip(pair.labels, runs, strict=True))))
+    shown = (_only(run, pair.frame) for run in runs)
+    cost = cost_table(dict(zip(pair.labels, shown, strict=True)))
+    return replace(pair.comparisons[1], cost=cost)
+
+
+def _only(run: Scores, frame: Frame) -> Scores:
+    """Return the configs of a run that means are over, all rows of them."""
+    names = {f"{task}_{length}" for task in frame.tasks for length in frame.lengths}
+    return replace(run, configs={n: config for n, config in run.configs.items() if n in names})
 
 
 def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, str]]:
