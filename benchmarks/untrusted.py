@@ -5,7 +5,7 @@
 
 Reading: a process loads a built folder and reads all rows of its least length; the checks are timed
 inside it, so other work on the machine does not matter. Build: whole commands in turns, with the
-tokenizer in its child process and, by `--trust`, without; options after `--` are those of `build`.
+tokenizer within limits and, by `--trust`, without; options after `--` are those of `build`.
 """
 
 import argparse

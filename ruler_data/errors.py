@@ -14,6 +14,10 @@ class RulerError(Exception):
         return ": ".join(map(str, self.args))
 
 
+class Stopped(BaseException):
+    """SIGINT or SIGTERM arrived; not an Exception, so that no `except Exception` catches it."""
+
+
 class UsageError(RulerError):
     """A wrong option, argument or input (exit status 2)."""
 

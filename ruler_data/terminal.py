@@ -30,7 +30,7 @@ from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableT
 from rich.segment import Segment
 from rich.table import Table
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError, Stopped, UsageError
 from ruler_data.names import quote
 from ruler_data.signatures import declared, options_of
 from ruler_data.untrusted.child import TRUST
@@ -81,10 +81,6 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"}
 }
 
 out, err = SafeConsole(), SafeConsole(stderr=True)
-
-
-class Stopped(BaseException):
-    """SIGINT or SIGTERM arrived; not an Exception, so that no `except Exception` catches it."""
 
 
 #: The signal that arrived, if any.
@@ -140,15 +136,6 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
-#: The program that this process is, if it is one of ours.
-_programs: list[str] = []
-
-
-def is_program() -> bool:
-    """Whether this process is one of our programs, whose main module can be imported anew."""
-    return bool(_programs)
-
-
 def run_program(program: str, about: str, commands: Mapping[str, Callable[..., Any]]) -> NoReturn:
     """Run the command that the user names.
 
@@ -199,7 +186,6 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
             command(_as_command(program, function))
         app(prog_name=program)  # the usage line is the same however the program was started
 
-    _programs.append(program)
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
 
 

@@ -33,7 +33,7 @@ def kill_parent(process: Process) -> None:
     [
         (1, kill_group, f"{FIRST}/*"), (1, kill_group, "README.md"),
         (1, kill_group, "manifest.json"), (2, kill_group, "*/test-*.parquet"),
-        (2, kill_parent, f"{FIRST}/*"),
+        (1, kill_parent, f"{FIRST}/*"), (2, kill_parent, f"{FIRST}/*"),
     ],
 )  # fmt: skip
 def test_a_build_killed_when_a_file_appears_goes_on_to_the_same_bytes(

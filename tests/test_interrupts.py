@@ -1,4 +1,4 @@
-"""What ends a process: Ctrl-C, even where it was swallowed; limits, in workers that we begin."""
+"""What ends a process: Ctrl-C, even where it was swallowed; limits, in workers and our program."""
 
 import multiprocessing
 import os
@@ -10,18 +10,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Condition
 from types import SimpleNamespace
 
 import pytest
 
-from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.pool import Progress, run_jobs, silent
 from ruler_data import terminal
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, Stopped
 from ruler_data.progress import progress
 from ruler_data.terminal import block_sigint_in_children, run
+from ruler_data.tokenizers import load_tokenizer
 from ruler_data.untrusted import child
 from tests.commands import HANG
+from tests.conftest import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +159,11 @@ def many(job: int, progress: Progress) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_row_is_reported(workers: int) -> None:
     reported = Counter[str]()
-    list(run_jobs(many, range(4), workers, lambda name, rows: reported.update({name: rows})))
+
+    def report(name: str, rows: int) -> None:
+        reported[name] += rows
+
+    list(run_jobs(many, range(4), workers, 0, None, report))
     assert reported == {f"config {job}": 50 for job in range(4)}
 
 
@@ -172,6 +179,10 @@ def too_much_memory(_: object) -> bytes:
 def panic(_: object) -> None:
     os.write(2, b"thread panicked")
     raise BaseException  # as tokenizers does where Rust has no memory
+
+
+def stopped(_: object) -> None:
+    raise Stopped(signal.SIGINT)
 
 
 def fails(_: object) -> None:
@@ -195,18 +206,45 @@ def call_in_worker(function: str, _: object) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["forever", "too_much_memory", "panic"])
 def test_a_worker_ends_where_its_tokenizer_takes_too_much(
-    function: str, capfd: pytest.CaptureFixture[str]
+    function: str, tiny: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(RulerError, match="tokenizer model: it takes too much time or memory"):
-        list(run_jobs(call_in_worker, [function] * 2, 2, lambda *_: None, limited="model"))
+    tokenizer, jobs = load_tokenizer(str(tiny)), [function] * 2
+    with pytest.raises(RulerError, match="tokenizer tiny: it takes too much time or memory"):
+        list(run_jobs(call_in_worker, jobs, 2, 0, tokenizer, silent))
     assert capfd.readouterr().err == ""
+
+
+TOO_MUCH = f"{child.refusal('tiny')}\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("forever", 2, TOO_MUCH), ("too_much_memory", 2, TOO_MUCH), ("panic", 2, TOO_MUCH),
+        ("stopped", 130, "stopped; run the same command again to resume\n"), ("fails", 0, ""),
+    ],
+)  # fmt: skip
+def test_the_program_ends_where_its_tokenizer_takes_too_much(
+    function: str, code: int, said: str
+) -> None:
+    script = f"""
+from ruler_data import terminal
+from ruler_data.untrusted import child
+from tests.test_interrupts import call_in_worker
+child.supervise("ruler-data")
+child.announce("tiny")
+terminal.run("ruler-data", lambda: call_in_worker("{function}", None))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == (said and f"ruler-data: {said}")
 
 
 @pytest.mark.parametrize(
     ("function", "why"), [("fails", "no such token"), ("long_text", "it makes 3,0")]
 )
 def test_a_call_in_a_worker_fails_as_one_in_a_child(function: str, why: str) -> None:
-    (said,) = run_jobs(call_in_worker, [function], 1, lambda *_: None, apart=True)
-    assert said.startswith(why) and said.endswith("(child: True)")
+    for said in run_jobs(call_in_worker, [function] * 2, 2, 0, None, silent):
+        assert said.startswith(why) and said.endswith("(child: True)")
     with pytest.raises(child.ChildError, match=why):
         child.bounded(f"{__name__}:{function}", "a tokenizer")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import progress, terminal
-from ruler_data.errors import UsageError
+from ruler_data.errors import Stopped, UsageError
 from ruler_data.files import unwritable
 from ruler_data.names import parse_length
 from tests import commands
@@ -134,7 +134,7 @@ def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) ->
         waiting = Condition()
         sender = Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         sender.start()
-        with waiting, pytest.raises(terminal.Stopped):
+        with waiting, pytest.raises(Stopped):
             waiting.wait(0.055)
             terminal.raise_if_interrupted()
             time.sleep(HANG)

@@ -38,5 +38,13 @@ def main() -> None:
     run_program("ruler-data", ABOUT, table())
 
 
-if __name__ == "__main__":
+def program() -> None:
+    """Run `main` in a process with limits, so that a folder's tokenizer needs no other one."""
+    from ruler_data.untrusted.child import supervise
+
+    supervise("ruler-data")
     main()
+
+
+if __name__ == "__main__":
+    program()

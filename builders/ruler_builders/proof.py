@@ -44,7 +44,7 @@ from ruler_builders.folder_proof import (
 from ruler_builders.pipeline.build_dir import row_figures
 from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, is_better_apart, processes, run_jobs
+from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_builders.sources.catalogue import essays_of
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.dataset import open_source
@@ -188,14 +188,9 @@ def verify(
         tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
         with show(tokens) as progress:
             longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
-            in_process, count = partial(job, context=context), processes(workers, tokens)
-            apart = context is not None and is_better_apart(context.tokenizer, tokens)
-            limited = (
-                manifest.tokenizer.name if context and not context.tokenizer.is_trusted else ""
-            )
-            done = run_jobs(
-                job, longest_first, count, progress, in_process, limited=limited, apart=apart
-            )
+            loaded = context.tokenizer if context else None
+            in_process = partial(job, context=context)
+            done = run_jobs(job, longest_first, workers, tokens, loaded, progress, in_process)
             proofs = {proof.name: proof for proof in done}
     findings += [finding for name in present for finding in proofs[name].findings]
     unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}

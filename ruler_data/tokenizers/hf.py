@@ -15,7 +15,7 @@ from ruler_data.tokenizers.chat_template import TemplateError, run_template
 from ruler_data.tokenizers.counters import Counter, Probes, check_parity
 from ruler_data.tokenizers.file import ask, digest
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
-from ruler_data.untrusted.child import ChildError, bounded, first_line, is_trusting
+from ruler_data.untrusted.child import ChildError, announce, bounded, first_line, is_trusting
 from ruler_data.untrusted.text import JSON_BYTES, open_file, read_json, read_text
 
 #: User turns whose prompts are part of the identity; a template may strip a turn. The first is like
@@ -86,6 +86,8 @@ class HfTokenizer(PromptTokenizer):
             if (folder / file).is_file():
                 open_file(folder / file, limit, f"tokenizer {name}: {file}").close()
         self.is_trusted = origin.is_trusted or is_trusting()
+        if not self.is_trusted:
+            announce(name)
         self._place = str(self._path.resolve()), self._path.stat().st_mtime_ns
         engine = f"tokenizers {version('tokenizers')}"
         self._stock = Counter(engine, partial(self._ask, "ids"), partial(self._ask, "counts"))

@@ -3,14 +3,17 @@
 Jinja's sandbox keeps a template from files and attributes, but not from endless loops and gigabytes
 of text; a tokenizer has regular expressions and rules that rewrite text. So what runs them is a
 process with a limit of memory and of CPU time for each call; after a call that exceeds them, a new
-one is started. A worker of a build is such a process itself (`confine`). In this process run those
-of the registry, and, where the user says `--trust` or RULER_TRUST=1, all of them.
+one is started. The program `ruler-data` is such a process itself (`supervise`), and so are workers
+of a build (`confine`): there a call goes through no pipe. Those of the registry run without limits,
+and, where the user says `--trust` or RULER_TRUST=1, all of them.
 
 As a program, this module is that child: calls come in and results go out, as Python's pickles. Long
 texts follow a call as they are, uncopied.
 """
 
 import atexit
+import ctypes
+import mmap
 import os
 import pickle
 import signal
@@ -18,11 +21,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
+
+from ruler_data.errors import Stopped
 
 #: Limits of a call: bytes of memory; seconds of CPU time, and more for each byte of its texts.
 MEMORY, SECONDS, SECONDS_PER_BYTE = 5 << 29, 15.0, 1e-5
@@ -59,7 +65,7 @@ def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noq
     """
     if _is_confined:
         size = _size(arguments)
-        with _silent(), _limited(size):
+        with _limited(size):
             result, failure = _run(function, (subject, *arguments))
             failure = failure or _excess(_size(result), size)
     else:
@@ -130,32 +136,19 @@ def _child(_process: int) -> _Child:
     return _Child()
 
 
+#: Where Linux tells a process its memory, in pages; the sixth number is what the limit counts.
+STATM = Path("/proc/self/statm")
+
 _is_confined = False
 
 
 def confine() -> None:
-    """Let calls run in this process, which ends if one exceeds its limits.
+    """Let calls run in this process, which ends if one exceeds its limits; one thread makes them.
 
     Its parent knows it by `exceeded`. The system must tell a process its memory, as Linux does.
     """
     global _is_confined
-    _is_confined = Path(STATM).exists()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what a library says of its end from the terminal."""
-    null, errors = _null_and_errors(os.getpid())
-    os.dup2(null, 2)
-    try:
-        yield
-    finally:
-        os.dup2(errors, 2)
-
-
-@cache
-def _null_and_errors(_process: int) -> tuple[int, int]:
-    return os.open(os.devnull, os.O_WRONLY), os.dup(2)
+    _is_confined = STATM.exists()
 
 
 def exceeded(exit_code: int | None) -> bool:
@@ -163,16 +156,66 @@ def exceeded(exit_code: int | None) -> bool:
     return exit_code in (EXCEEDED, -signal.SIGPROF, -signal.SIGABRT)
 
 
+def refusal(tokenizer: str) -> str:
+    """Return what the user reads of a tokenizer for which a confined process ended."""
+    return f"tokenizer {tokenizer}: {TOO_MUCH}; if you know its files, --trust lifts the limits"
+
+
+#: Name of the tokenizer that runs here within limits, for the process that waits for this one.
+_name = mmap.mmap(-1, 256)
+#: The process that the user started, if it waits for this one.
+_started = 0
+
+
+def announce(tokenizer: str) -> None:
+    """Say which tokenizer now runs within limits."""
+    _name[:] = tokenizer.encode(errors="replace")[:256].ljust(256, b"\0")
+
+
+def supervise(program: str) -> None:
+    """Go on in a confined copy of this process, which waits for it and ends as it does.
+
+    Signals are passed on to the copy. There must be no threads yet.
+    """
+    global _started
+    if not STATM.exists():
+        return
+    started, copy = os.getpid(), os.fork()
+    if not copy:
+        _started = started
+        confine()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end if the other is killed
+        if os.getppid() != started:  # before this
+            os._exit(1)
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(copy, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+    if exceeded(code) and (name := _name[:].rstrip(b"\0").decode(errors="replace")):
+        cursor = "\n\x1b[?25h" if os.isatty(2) else ""  # a progress bar hides it
+        os.write(2, f"{cursor}{program}: {refusal(name)}\n".encode())
+        code = 2
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def started_process() -> int:
+    """Return the process that the user started: this one, or the one that waits for it."""
+    return _started or os.getpid()
+
+
 def _size(value: object) -> int:
-    """Return the bytes or characters of the texts in a value; a number counts as one."""
+    """Return the bytes or characters of the texts in a value; a number counts as one.
+
+    >>> _size(("ids", ["ab", "c"], {"n": 1})), _size([7, 8])
+    (7, 2)
+    """
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, Mapping):
-        value = [*value.values()]
-    if isinstance(value, list | tuple):
-        is_plain = bool(value) and isinstance(value[0], int)  # token ids
-        return len(value) if is_plain else sum(map(_size, value))
-    return 1
+        value = (*value.values(),)
+    if isinstance(value, list) and value and isinstance(value[0], str | bytes | int):
+        return len(value) if isinstance(value[0], int) else sum(map(len, value))
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
 def _excess(result: int, size: int) -> str | None:
@@ -183,22 +226,43 @@ def _excess(result: int, size: int) -> str | None:
 
 @contextmanager
 def _limited(size: int) -> Iterator[None]:
-    """End this process if a call with texts of this size exceeds its limits."""
+    """End this process, silently, if a call with texts of this size exceeds its limits."""
     import resource
 
-    before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _data_bytes() + MEMORY
-    limit = limit if soft == resource.RLIM_INFINITY else min(limit, soft)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    (null, errors), (limits, before) = _null_and_errors(), _memory(int(10 * monotonic()))
+    resource.setrlimit(resource.RLIMIT_DATA, limits)
     # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
     signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * size)
+    os.dup2(null, 2)  # a library may say much of its end
     try:
         yield
+    except Stopped:
+        raise
     except BaseException:  # of Python or of Rust, whose panics are no `Exception`
         os._exit(EXCEEDED)
     finally:
+        os.dup2(errors, 2)
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@cache
+def _null_and_errors() -> tuple[int, int]:
+    return os.open(os.devnull, os.O_WRONLY), os.dup(2)
+
+
+@lru_cache(maxsize=1)
+def _memory(_tenth: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the limits of memory during a call, and outside, for this tenth of a second.
+
+    A process grows by little in that time, and asking at each call would take longer than the rest.
+    """
+    import resource
+
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(STATM.read_bytes().split()[5]) if STATM.exists() else 0
+    limit = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY
+    return (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard), before
 
 
 def _run(function: str, arguments: Sequence[object]) -> tuple[Any, str | None]:
@@ -216,22 +280,6 @@ def _imported(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     result: Callable[..., Any] = getattr(import_module(module), function)
     return result
-
-
-#: Where Linux tells a process its memory, in pages; the sixth number is what the limit counts.
-STATM = "/proc/self/statm"
-
-
-def _data_bytes() -> int:
-    """Return the bytes of memory that this process has for data; 0 where no system tells it."""
-    file = _statm(os.getpid())
-    return int(os.pread(file, 256, 0).split()[5]) * os.sysconf("SC_PAGE_SIZE") if file else 0
-
-
-@cache
-def _statm(_process: int) -> int:
-    """Return an open file; 0 if there is none."""
-    return os.open(STATM, os.O_RDONLY) if Path(STATM).exists() else 0
 
 
 def _serve() -> None:

@@ -13,9 +13,9 @@ from threading import Thread
 from typing import TypeVar
 
 from ruler_data.errors import RulerError
-from ruler_data.terminal import block_sigint_in_children, is_program, raise_if_interrupted
+from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_data.untrusted.child import confine, exceeded
+from ruler_data.untrusted.child import confine, exceeded, refusal
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -33,9 +33,6 @@ def silent(*_: object) -> None:
 
 #: Tokens of rows that are worth a process of their own: it loads tokenizer and sources anew.
 TOKENS_PER_PROCESS = 1 << 24
-#: Tokens of rows from which the one process of a build is another than this one if the tokenizer
-#: needs limits: there it runs in the process itself, here in a child (80 µs and a copy for a call).
-TOKENS_APART = 1 << 27
 
 
 def processes(workers: int, tokens: int) -> int:
@@ -47,45 +44,38 @@ def processes(workers: int, tokens: int) -> int:
     return workers or max(1, min(os.cpu_count() or 1, tokens // TOKENS_PER_PROCESS))
 
 
-def is_better_apart(tokenizer: PromptTokenizer, tokens: int) -> bool:
-    """Whether work is worth another process, in which the tokenizer runs within limits.
-
-    Only in our own programs: another's script may lack the guard that starting a process needs.
-    """
-    return not tokenizer.is_trusted and tokens >= TOKENS_APART and is_program()
-
-
 def run_jobs(
     work: Callable[[J, Progress], R],
     jobs: Sequence[J],
     workers: int,
+    tokens: int,
+    tokenizer: PromptTokenizer | None,
     progress: Progress,
     in_process: Callable[[J, Progress], R] | None = None,
-    *,
-    limited: str = "",
-    apart: bool = False,
 ) -> Iterator[R]:
     """Yield the results of the jobs as they end, run in this process or on several workers.
 
     Args:
         work: does a job in another process; it, jobs and results must pickle.
         jobs: the longest first, so that no long job runs alone at the end.
-        workers: number of processes; with 1, or one job, this process does the work.
+        workers: number of processes; 0: as many as cores and the work are worth. With 1, or one
+            job, this process does the work.
+        tokens: of the rows of all jobs.
+        tokenizer: of the rows; if it runs within limits, a worker may be ended for it.
         progress: called by each job here, and for a job of a worker once it is done.
         in_process: does a job in this process; by default what `work` does.
-        limited: name of a tokenizer that runs within limits, for which a worker may be ended.
-        apart: do them in another process even if it is the only one.
 
     Raises:
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
-    if (workers <= 1 or len(jobs) <= 1) and not (apart and jobs):
+    count = min(processes(workers, tokens), len(jobs))
+    if count <= 1:
         for job in jobs:
             yield (in_process or work)(job, progress)
         return
     children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_enter)
+    pool = ProcessPoolExecutor(count, context, initializer=_enter)
     children = list[BaseProcess]()
     try:
         with block_sigint_in_children():
@@ -102,11 +92,9 @@ def run_jobs(
     except BrokenProcessPool as error:
         for child in children:
             child.join(1)
-        if limited and any(exceeded(child.exitcode) for child in children):
-            why = (
-                "it takes too much time or memory; if you know its files, --trust lifts the limits"
-            )
-            msg = f"tokenizer {limited}: {why}; finished configs are kept"
+        is_exceeded = any(exceeded(child.exitcode) for child in children)
+        if is_exceeded and tokenizer and not tokenizer.is_trusted:
+            msg = f"{refusal(tokenizer.info.name)}; finished configs are kept"
             raise RulerError(msg) from error
         msg = (
             "a worker process died, possibly out of memory; use fewer --workers; finished configs "

@@ -30,10 +30,10 @@ from typing import Any, cast
 
 from pydantic import PositiveInt
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import Stopped, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
-from ruler_data.terminal import Stopped, warn
+from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, take_options
