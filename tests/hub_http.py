@@ -30,6 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits 40 ms for word of its head
     disable_nagle_algorithm = True
     hub: "Hub"
 
