@@ -26,8 +26,8 @@ from tests.rows import counted, make, rows_of, target
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_row_is_the_same_alone_and_among_others(task: str) -> None:
-    others = make_rows(TASKS[task], counted("mistral"), (9, 3, 0), target("mistral", 2048))
-    assert [*others][1].unpack() == make("mistral", task, 3, 2048)
+    others = make_rows(TASKS[task], counted("mistral"), (9, 0, 3), target("mistral", 2048))
+    assert [*others][2].unpack() == make("mistral", task, 3, 2048)
 
 
 @pytest.mark.parametrize("task", TASKS)

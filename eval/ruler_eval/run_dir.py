@@ -42,6 +42,8 @@ A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --da
 #: Largest description of a run that is read.
 RUN_BYTES = 16_000_000
 ANSWER_FILES = "answers-*.jsonl"
+#: Seconds for `running` of another process, e.g. of `status`, which holds a shard for an instant.
+GLANCE = 5.0
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
@@ -244,8 +246,7 @@ class RunFolder:
                 for shard_running in self.running()
                 if shard_running.count != shard.count
             }
-            # Seconds: `running` of other processes, e.g. of `status`, holds it for an instant.
-            lock = self._lock(LOCK.format(shard.name), 5)
+            lock = self._lock(LOCK.format(shard.name), GLANCE)
             try:
                 if not shards:
                     lock.acquire()

@@ -15,6 +15,7 @@ import ruler_report
 from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
+from ruler_eval import run_dir
 from ruler_eval.run_dir import STARTS, RunFolder, RunInfo
 from ruler_eval.sharding import Shard
 from ruler_report.tables import facts
@@ -101,7 +102,10 @@ def test_a_row_that_fails_is_asked_again_on_resume(frozen: Path, tmp_path: Path)
     assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42
 
 
-def test_a_run_without_answers_gives_way(frozen: Path, tmp_path: Path) -> None:
+def test_a_run_without_answers_gives_way(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_dir, "GLANCE", 0.2)
     other = order(frozen, tmp_path, "--protocol", "base")
     with started(*order(frozen, tmp_path, "--option", "seconds=60")) as process:
         until(lambda: list(tmp_path.glob("answers-*.jsonl")), process)
@@ -137,7 +141,10 @@ def begun(frozen: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_shard_that_runs_is_not_run_twice(frozen: Path, tmp_path: Path) -> None:
+def test_a_shard_that_runs_is_not_run_twice(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_dir, "GLANCE", 0.2)
     with started(*order(frozen, tmp_path, "--option", "seconds=0.5")) as process:
         until(lambda: whole_lines(tmp_path) >= 1, process)
         for shard in ("0/1", "0/2"):
