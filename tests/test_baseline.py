@@ -178,6 +178,21 @@ def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> N
     assert str(retention(kept, nothing)[None, None]).startswith("[")
 
 
+@pytest.mark.parametrize(
+    ("score", "blind", "status"), [(0.0, 0.0, 3), (0.3, 0.3, 3), (0.3, 0.1, 0)]
+)
+def test_a_gate_cannot_tell_with_a_baseline_at_its_blind_floor(
+    score: float, blind: float, status: int
+) -> None:
+    base = results_of({"vt_4096": coin("x", score, 400)})
+    floor = Floor(score=1.0, strategy="all", listing=1.0, rows=500, blind=blind)
+    base.configs["vt_4096"] = replace(base.configs["vt_4096"], floor=floor)
+    found = gate(base, base)
+    assert found.exit_status == status
+    sentence = f"not shown to be above its blind floor ({100 * blind:.1f}), so that guessing might"
+    assert (sentence in str(found)) == (status == 3)
+
+
 def test_floor_and_ceiling_are_flagged() -> None:
     top = results_of({"vt_4096": [1.0] * 500, "cwe_4096": coin("low", 0.1, 500)})
     for name, blind in (("cwe_4096", 0.1), ("vt_4096", 0.0)):  # listing is no guess

@@ -211,12 +211,22 @@ def _doubts(pair: Lineup) -> list[str]:
         for label, run in zip(pair.labels, pair.runs, strict=True)
         if (reasons := refused(run))
     ]
-    place = pair.means.place.get((None, None))
-    if place is not None and pair.means.highest[place, 0] <= 0:
-        doubts.append(f"{pair.labels[0]} scores 0 in every row, so that nothing can be worse")
+    if (None, None) in pair.means.place and (floor := _floor_reached(pair, 0)) is not None:
+        doubts.append(
+            f"{pair.labels[0]} is not shown to be above its blind floor ({floor:.1f}), so that "
+            "guessing might do as well"
+        )
     if pair.means.fewest.min() < FEWEST and pair.means.identities[0] != pair.means.identities[1]:
         doubts.append(f"a task has fewer than {FEWEST} rows")
     return doubts
+
+
+def _floor_reached(runs: Lineup, run: int, name: Name = (None, None)) -> float | None:
+    """Return the blind floor of a mean that is not shown to be above it; None if it is."""
+    estimate, cells = runs.means.estimate(name, run), runs.means.columns[name].shares
+    floor = 100 * fmean(blind_floor_of(runs.runs[run], *cell) or 0.0 for cell in cells)
+    is_above = estimate is not None and estimate.low is not None and estimate.low > floor
+    return None if is_above else floor
 
 
 def _lacking(pair: Lineup, run: int) -> dict[str, int]:
@@ -284,16 +294,15 @@ class Retention:
 def retention(runs: Lineup, base: int, run: int) -> dict[Name, Retention]:
     """Return the retention in every column of a lineup."""
     ratios = {}
-    for name, column in runs.means.columns.items():
+    for name in runs.means.columns:
         ratio, old, new = (
             runs.means.ratio(name, base, run),
             *(runs.means.estimate(name, place) for place in (base, run)),
         )
-        floors = [blind_floor_of(runs.runs[base], *cell) or 0.0 for cell in column.shares]
         flag = ""
         if old and new and min(old.value or 0.0, new.value or 0.0) >= CEILING:
             flag = "ceiling"
-        if old is None or old.low is None or old.low <= 100 * fmean(floors):
+        if _floor_reached(runs, base, name) is not None:
             flag = "floor"
         ratios[name] = Retention(ratio.value, ratio.low, ratio.high, flag)
     return ratios
