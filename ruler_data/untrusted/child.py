@@ -195,6 +195,9 @@ def supervise(program: str) -> None:
         cursor = "\n\x1b[?25h" if os.isatty(2) else ""  # a progress bar hides it
         os.write(2, f"{cursor}{program}: {refusal(name)}\n".encode())
         code = 2
+    if code in (-signal.SIGINT, -signal.SIGTERM):
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(started, -code)
     sys.exit(code if code >= 0 else 128 - code)
 
 
