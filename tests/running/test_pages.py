@@ -122,6 +122,7 @@ def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) ->
         repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
 
 
+@pytest.mark.slow
 def test_a_row_that_an_engine_never_yields_is_unanswered(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
     assert "answers are unanswered where prompt tokens are 3 mod 16" in str(check)
 
 
+@pytest.mark.slow
 def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
