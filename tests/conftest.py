@@ -107,6 +107,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(name, value)
         for name in dropped:
             patch.delenv(name, raising=False)
+        patch.setattr(os, "fsync", lambda _: None)  # nobody cuts the power of this process
         yield
 
 
