@@ -17,9 +17,11 @@ VENV ?= .venv
 # The versions that everything was tested with; `make CONSTRAINTS=` takes the newest instead.
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
-# Most of what is installed is never imported: bytecode comes with the first import.
+# Most of what is installed is never imported: bytecode comes with the first import. Where tests run
+# it is made before, on all cores: their processes would each compile the same modules.
 # After `make locked` all is there, by its hash: nothing is downloaded, not even what builds the package.
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile $$(test ! -e $(VENV)/.locked || echo --no-build-isolation --no-index) $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+COMPILED = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true # some packages hold what is no Python
 # How far pip is: one line that counts packages on a terminal, nothing in a log.
 COUNTED = | awk -v told="$$(test -t 2 && echo 1)" '/^(Collecting|Obtaining) / {n++; if (told) printf "\rset-up: %d packages, now %-40.40s", n, $$2 > "/dev/stderr"} /^Installing/ {if (told) printf "\rset-up: installing %d packages%-40s\n", n, "" > "/dev/stderr"}'
 
@@ -82,11 +84,13 @@ $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 $(VENV)/.test: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 	@echo 'set-up: $(VENV), once (200 MB of packages)'
 	@$(PIP) --editable '.[test]' $(COUNTED)
+	@$(COMPILED)
 	@touch $(VENV)/.build $@
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 	@echo 'set-up: $(VENV), once (240 MB of packages)'
 	@$(PIP) --editable '.[dev]' $(COUNTED)
+	@$(COMPILED)
 	@touch $(VENV)/.build $(VENV)/.test $@
 
 # For whoever must know what is installed, such as the workflows that publish: before `make setup`.

@@ -62,7 +62,7 @@ class Hub:
             "HF_HUB_OFFLINE": "",
             "RULER_OFFLINE": "",
             "NO_PROXY": "127.0.0.1",
-            "RULER_HUB_PAUSE": "0.01",
+            "RULER_HUB_PAUSE": "0.001",
             "RULER_HUB_TIMEOUT": "2",
         }
 

@@ -144,7 +144,7 @@ def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
             assert gap == here.gap(name, second, first).reversed
 
 
-@pytest.mark.parametrize("runs", [12, 200])
+@pytest.mark.parametrize("runs", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
     rows = 40 * runs
     asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}

@@ -59,6 +59,7 @@ def test_scores_stay_to_the_last_digit(name: str) -> None:
     assert found == golden[name]
 
 
+@pytest.mark.slow
 def test_answers_of_a_trained_model_are_scored_alike(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ terminal.run("ruler-data", lambda: call_in_worker("{function}", None))
     assert done.stderr == (said and f"ruler-data: {said}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "why"), [("fails", "no such token"), ("long_text", "it makes 3,0")]
 )
