@@ -9,6 +9,8 @@ from ruler_data.errors import UsageError
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 _CONFIG = re.compile(r"(?P<task>[a-z0-9_]+)_(?P<length>[1-9][0-9]{0,8})")
+#: Most rows of a config: row groups for more need a footer that no reader takes from a stranger.
+MOST_ROWS = 10_000
 #: Tag of a release; other names are branches, which may move.
 _NUMBER = r"(?:0|[1-9]\d{0,5})"
 _TAG = re.compile(rf"v({_NUMBER}\.{_NUMBER}\.{_NUMBER})", re.ASCII)

@@ -33,7 +33,7 @@ from rich.table import Table
 from ruler_data.errors import RulerError, Stopped, UsageError
 from ruler_data.names import quote
 from ruler_data.signatures import declared, options_of
-from ruler_data.untrusted.child import TRUST
+from ruler_data.untrusted import child
 from ruler_data.version import DATA_VERSION, __version__
 
 TRUST_HELP = "Run any chat template and tokenizer without limits of time and memory."
@@ -247,7 +247,7 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
     def call(*, as_json: bool, trust: bool = False, **values: Any) -> None:  # noqa: ANN401 - checked
         if trust:
-            os.environ[TRUST] = "1"  # child processes inherit it
+            os.environ[child.TRUST] = "1"  # child processes inherit it
         for name, value in values.items():
             is_path, default = Path in get_args(hints[name].__origin__), options[name].default
             if value == "" != default and (is_path or default is None):  # an unset variable
@@ -369,6 +369,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
     # Try again in 10 ms; code that is there a third time waits for a thread, and is interrupted.
     library = Condition.wait.__code__.co_filename
+    if child.is_limited:
+        child.delayed.append(number)
+        return
     if frame is None or frame.f_code.co_filename != library or len(_signals) > 2:
         raise Stopped(number)
     signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))

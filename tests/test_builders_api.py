@@ -44,6 +44,7 @@ def test_python_builds_the_bytes_of_the_command(tmp_path: Path) -> None:
         ({"tasks": ["no"]}, "no such task"),
         ({"suite": "no"}, "no such suite"),
         ({"rows": 0}, "rows 0: give a whole number from 1"),
+        ({"rows": 10_001}, "rows 10001: give a whole number from 1 to 10,000"),
         ({"lengths": [0]}, "not a number of tokens"),
         ({"lengths": [20_000_000]}, "use a shorter length"),
         ({"fresh": True, "seed": 7}, "leave out --seed 7"),

@@ -131,6 +131,7 @@ def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
         {cell: (rng.random(12) < chance).astype(float) for cell in CELLS}
         for chance in (0.2, 0.5, 0.9, 0.95)
     ]
+    runs[1] = {cell: scores[::-1] for cell, scores in runs[0].items()}  # the same mean
     frame = frame_of([asked] * 4)
     here, there = (
         resample(frame, scores, columns_of(frame, CATEGORY_OF)) for scores in (runs, runs[::-1])
@@ -140,8 +141,9 @@ def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
     for name in here.columns:
         for first, second in ((0, 1), (1, 2), (3, 0), (2, 3)):
             gap = here.gap(name, first, second)
-            assert gap == there.gap(name, 3 - first, 3 - second)
             assert gap == here.gap(name, second, first).reversed
+            other = there.gap(name, 3 - first, 3 - second)  # sums of rows differ in the last digit
+            assert (gap.verdict, str(gap)) == (other.verdict, str(other))
 
 
 @pytest.mark.parametrize("runs", [12, pytest.param(200, marks=pytest.mark.slow)])

@@ -12,6 +12,7 @@ from ruler_builders.pipeline import build_dir as freeze
 from ruler_builders.pipeline.build_dir import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.dataset import checked_rows
+from ruler_data.errors import UsageError
 from ruler_data.parquet import read_rows, to_table
 from ruler_report import results as score
 from tests.conftest import Builds
@@ -28,6 +29,8 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
     assert [layout.row_group(n).num_rows for n in range(layout.num_row_groups)] == [100, 100, 5]
     assert list(read_rows(path)) == rows
     assert (info.rows, info.digest) == (len(rows), digest_rows(rows))
+    with pytest.raises(UsageError, match="vt_1024: 10,001 rows; a config has 10,000 at most"):
+        write_rows(path, iter(rows), TASKS["vt"], 1024, 10_001)
 
 
 @pytest.mark.parametrize("rows", [0, 205])

@@ -18,7 +18,7 @@ import pytest
 
 from ruler_builders.pipeline.pool import Progress, run_jobs, silent
 from ruler_data import terminal
-from ruler_data.errors import RulerError, Stopped
+from ruler_data.errors import RulerError
 from ruler_data.progress import progress
 from ruler_data.terminal import block_sigint_in_children, run
 from ruler_data.tokenizers import load_tokenizer
@@ -181,8 +181,9 @@ def panic(_: object) -> None:
     raise BaseException  # as tokenizers does where Rust has no memory
 
 
-def stopped(_: object) -> None:
-    raise Stopped(signal.SIGINT)
+def stopped(_: object) -> str:
+    signal.raise_signal(signal.SIGINT)
+    return "the signal waits for the end of the call"
 
 
 def fails(_: object) -> None:

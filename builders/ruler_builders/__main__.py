@@ -30,9 +30,8 @@ def table() -> dict[str, Callable[..., Any]]:
 
 
 def main() -> None:
-    """Load and run the command; Ctrl-C while it loads ends it without a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Load and run the command."""
+    _end_on_interrupt()
     from ruler_data.terminal import run_program
 
     run_program("ruler-data", ABOUT, table())
@@ -40,10 +39,17 @@ def main() -> None:
 
 def program() -> None:
     """Run `main` in a process with limits, so that a folder's tokenizer needs no other one."""
+    _end_on_interrupt()
     from ruler_data.untrusted.child import supervise
 
     supervise("ruler-data")
     main()
+
+
+def _end_on_interrupt() -> None:
+    """Let Ctrl-C end the program without a traceback while it loads."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, Option
 
+from ruler_data.names import MOST_ROWS
 from ruler_data.progress import progress as progress_bar
 from ruler_data.signatures import checked
 from ruler_data.terminal import warn
@@ -99,7 +100,7 @@ def build(
     rows: Annotated[
         int | None,
         Option(
-            help="Rows of each config (default: the suite's; 500 of ruler).", min=1, max=1_000_000
+            help="Rows of each config (default: the suite's; 500 of ruler).", min=1, max=MOST_ROWS
         ),
     ] = None,
     seed: Annotated[

@@ -336,14 +336,19 @@ class Asker:
             if self._stream is not None:
                 for answer in islice(self._stream, count):
                     yield (*self._asked.pop(answer.key), answer)
+                yield from self._lacking()
                 return
             for wave in waves:
                 self._waves_left = iter([wave])
                 for answer in self.job.engine.generate(self._feed()):
                     yield (*self._asked.pop(answer.key), answer)
-                for request, condition in self._asked.values():
-                    yield request, condition, request.failed("the engine yielded no answer")
-                self._asked.clear()
+                yield from self._lacking()
+
+    def _lacking(self) -> Iterator[tuple[Request, str, Answer]]:
+        """Yield the requests that the engine did not answer, as failed."""
+        for request, condition in self._asked.values():
+            yield request, condition, request.failed("the engine yielded no answer")
+        self._asked.clear()
 
     def _feed(self) -> Iterator[Request | None]:
         """Yield the requests of the waves; vLLM gets None until those of a wave are answered."""

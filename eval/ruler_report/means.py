@@ -207,12 +207,13 @@ class Means:
         """Return the mean of a run minus that of another; if they change places, its sign does."""
         if self.identities[first] == self.identities[second]:
             return Gap(0.0, 0.0, 0.0, shown=False)
-        order = self._order[self.place[name]]
-        if order[first] > order[second]:
+        means = self._sums[self.place[name]]
+        if means[first] > means[second]:
             return self.difference(name, second, first).reversed
         gap = self.minus((name, first), (name, second))
-        if order[first] == order[second] and gap.low is not None and gap.high is not None:
-            end = max(gap.high, -gap.low)
+        if means[first] == means[second] and None not in (gap.low, gap.high):
+            other = self.minus((name, second), (name, first))
+            end = max(abs(end or 0.0) for end in (gap.low, gap.high, other.low, other.high))
             return replace(gap, low=-end, high=end)
         return gap
 
@@ -228,19 +229,12 @@ class Means:
         return Gap(_known(self.values[b] - share * self.values[a]), low_end, high_end, shown=False)
 
     @cached_property
-    def _order(self) -> Ints:
-        """The place of each run in a column, by its mean and where means are equal by its draws.
+    def _sums(self) -> Floats:
+        """What orders two runs in a column: a difference is that of the better run from the other.
 
-        Runs that are equal in both share a place. A difference is computed with the better run as
-        the second, so that the order of runs changes no digit or verdict.
+        So the order of runs changes no digit or verdict. Equal in the last digits is equal.
         """
-        keys = self.low.sum(axis=2, dtype=np.float64), self.lowest + self.highest
-        order = np.lexsort(keys, axis=-1)
-        ordered = (np.take_along_axis(key, order, axis=-1) for key in keys)
-        is_next = [np.diff(key, axis=-1, prepend=key[:, :1]) != 0 for key in ordered]
-        places = np.empty_like(order)
-        np.put_along_axis(places, order, np.any(is_next, axis=0).cumsum(axis=-1), axis=-1)
-        return np.asarray(places, dtype=np.int64)
+        return np.asarray(np.round(self.lowest + self.highest, 9))
 
     def ratio(self, name: Name, base: int, run: int) -> Estimate:
         """Return a mean of a run in percent of that of a base.
@@ -303,7 +297,7 @@ class Means:
         for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], PAIRS)):
             first, second = pairs[:, start : start + PAIRS]
             if self.low is self.high:
-                ahead = self._order[column, first] > self._order[column, second]
+                ahead = self._sums[column, first] > self._sums[column, second]
                 first, second = np.where(ahead, second, first), np.where(ahead, first, second)
             at = np.s_[column, first], np.s_[column, second]
             questions = harmonic(self.questions[at[0]], self.questions[at[1]])

@@ -22,7 +22,7 @@ from pydantic.functional_validators import PlainValidator
 from pydantic_core import ErrorDetails
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import MOST_ROWS, quote
 from ruler_data.suites import Suite
 from ruler_data.tasks import TASKS, Headline, Params, task_of
 from ruler_data.untrusted.text import read_bytes
@@ -154,7 +154,7 @@ class _SuiteKeys(BaseModel):
     name: Annotated[str, Field(pattern=f"^{_NAME}$")]
     about: _Line
     lengths: list[Annotated[int, Interval(ge=1, le=99_999_999)]] = []
-    rows: Annotated[int, Interval(ge=1, le=1_000_000)] = 500
+    rows: Annotated[int, Interval(ge=1, le=MOST_ROWS)] = 500
     error: Annotated[float, Interval(gt=0, le=100)] | None = None
     headline: Headline = "official"
     include: list[Literal[tuple(TASKS)]] = []  # type: ignore[valid-type]

@@ -180,7 +180,11 @@ def supervise(program: str) -> None:
     global _started
     if not STATM.exists():
         return
-    started, copy = os.getpid(), os.fork()
+    started = os.getpid()
+    try:
+        copy = os.fork()
+    except OSError:  # no more processes are allowed: calls go to a child, or say why not
+        return
     if not copy:
         _started = started
         confine()
@@ -191,10 +195,15 @@ def supervise(program: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os.kill(copy, number))
     code = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
-    if exceeded(code) and (name := _name[:].rstrip(b"\0").decode(errors="replace")):
+    name = _name[:].rstrip(b"\0").decode(errors="replace")
+    if exceeded(code) and name:
+        code, said = 2, refusal(name)
+    else:
+        said = "killed, possibly out of memory" if code == -signal.SIGKILL else ""
+    if said:
         cursor = "\n\x1b[?25h" if os.isatty(2) else ""  # a progress bar hides it
-        os.write(2, f"{cursor}{program}: {refusal(name)}\n".encode())
-        code = 2
+        with suppress(OSError):  # standard error may be closed
+            os.write(2, f"{cursor}{program}: {said}\n".encode())
     if code in (-signal.SIGINT, -signal.SIGTERM):
         signal.signal(-code, signal.SIG_DFL)
         os.kill(started, -code)
@@ -227,11 +236,19 @@ def _excess(result: int, size: int) -> str | None:
     return f"it makes {result:,} bytes of {size:,}" if is_large else None
 
 
+#: Whether a call runs within limits here, and the signals that wait for its end: it gives back
+#: standard error, timer and memory first.
+is_limited = False
+delayed: list[int] = []
+
+
 @contextmanager
 def _limited(size: int) -> Iterator[None]:
     """End this process, silently, if a call with texts of this size exceeds its limits."""
+    global is_limited
     import resource
 
+    is_limited = True
     (null, errors), (limits, before) = _null_and_errors(), _memory(int(10 * monotonic()))
     resource.setrlimit(resource.RLIMIT_DATA, limits)
     # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
@@ -239,19 +256,24 @@ def _limited(size: int) -> Iterator[None]:
     os.dup2(null, 2)  # a library may say much of its end
     try:
         yield
-    except Stopped:
-        raise
     except BaseException:  # of Python or of Rust, whose panics are no `Exception`
         os._exit(EXCEEDED)
     finally:
         os.dup2(errors, 2)
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, before)
+        is_limited = False
+    if delayed:
+        raise Stopped(delayed.pop())
 
 
 @cache
 def _null_and_errors() -> tuple[int, int]:
-    return os.open(os.devnull, os.O_WRONLY), os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        return null, os.dup(2)
+    except OSError:  # it is closed
+        return null, null
 
 
 @lru_cache(maxsize=1)

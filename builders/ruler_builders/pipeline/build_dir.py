@@ -29,7 +29,7 @@ from ruler_data.manifest import (
     read_manifest,
     read_manifest_file,
 )
-from ruler_data.names import config_file, quote
+from ruler_data.names import MOST_ROWS, config_file, quote
 from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
@@ -224,8 +224,11 @@ def write_rows(
     `length` (tokens) the fill, and `expected`, a number of rows, the space that an error names.
 
     Raises:
+        UsageError: there are more rows than a file may have.
         RulerError: the disk is full or the folder not writable.
     """
+    if expected > MOST_ROWS:
+        raise UsageError(path.parent.name, f"{expected:,} rows; a config has {MOST_ROWS:,} at most")
     digest, lengths = RowDigest(), list[int]()
     text_bytes = 0
 

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import TypeVar
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.untrusted.child import confine, exceeded, refusal
@@ -66,6 +66,7 @@ def run_jobs(
         in_process: does a job in this process; by default what `work` does.
 
     Raises:
+        UsageError: the tokenizer takes too much.
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
     count = min(processes(workers, tokens), len(jobs))
@@ -94,8 +95,7 @@ def run_jobs(
             child.join(1)
         is_exceeded = any(exceeded(child.exitcode) for child in children)
         if is_exceeded and tokenizer and not tokenizer.is_trusted:
-            msg = f"{refusal(tokenizer.info.name)}; finished configs are kept"
-            raise RulerError(msg) from error
+            raise UsageError(refusal(tokenizer.info.name)) from error
         msg = (
             "a worker process died, possibly out of memory; use fewer --workers; finished configs "
             "are kept: run the same command again to resume"
