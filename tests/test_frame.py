@@ -141,7 +141,7 @@ def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
     for name in here.columns:
         for first, second in ((0, 1), (1, 2), (3, 0), (2, 3)):
             gap = here.gap(name, first, second)
-            assert gap == here.gap(name, second, first).reversed
+            assert gap == here.gap(name, second, first).negated
             other = there.gap(name, 3 - first, 3 - second)  # sums of rows differ in the last digit
             assert (gap.verdict, str(gap)) == (other.verdict, str(other))
 

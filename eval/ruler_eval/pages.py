@@ -51,9 +51,11 @@ LINE = 2 * ROWS
 #: A pair of rows: a config, and the number of its first row.
 Pair = tuple[str, int]
 #: Residues of 128 that must be met; prompts of other protocols than `completion` miss a few.
-ENOUGH = 120
+FEWEST_RESIDUES = 120
 #: Engines that cannot ask in all conditions: one reads each prompt anew, one loads at each call.
 UNCACHED = ("transformers", "ray")
+#: Numbers that are tried until a line has as many tokens as the others.
+SALTS = 1000
 #: Answers at the start that may all fail before the check ends.
 FAILURES = 8
 
@@ -77,7 +79,7 @@ class PageCheck:
         if self.faults:
             return 1
         is_seen = self.smallest["one residue of 128"] is not None
-        return 0 if is_seen and self.residues >= ENOUGH else 3
+        return 0 if is_seen and self.residues >= FEWEST_RESIDUES else 3
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -85,7 +87,7 @@ class PageCheck:
         return {**asdict(self), "faults": faults, "exit_status": self.exit_status}
 
     def __str__(self) -> str:
-        lines = [f"{fault}" for fault in self.faults] or [self._nothing()]
+        lines = [f"{fault}" for fault in self.faults] or [self._without_faults()]
         for condition, kinds in self.kinds.items():
             cached = self.cached[condition]
             told = "" if cached is None else f"; {100 * cached:.0f} % of the prompt cached"
@@ -99,7 +101,7 @@ class PageCheck:
     def _repr_html_(self) -> str:
         return html_text(self)
 
-    def _nothing(self) -> str:
+    def _without_faults(self) -> str:
         seen = ", ".join(
             f"{'all' if share == 1 else f'{100 * share:.0f} %'} of the answers at {name}"
             for name, share in self.smallest.items()
@@ -181,7 +183,7 @@ def _pairs(job: RunJob, names: Sequence[str]) -> dict[Pair, Integers]:
     return {pair: tokens[pair] for pair in order}
 
 
-def _begun(row: Row, number: int, words: int) -> Row:
+def _with_line(row: Row, number: int, words: int) -> Row:
     return replace(row, context=f"Page {number}{' a' * words}.\n{row.context}")
 
 
@@ -194,7 +196,7 @@ class Asker:
         self.rows = {name: Rows(job.data.source, name) for name in job.data.rows}
         self.answers: dict[tuple[str, int], dict[str, tuple[Answer, str]]] = {}
         self.tokens: dict[tuple[str, int], int] = {}
-        self.opened = opens(opened.info.frame)
+        self.opens_reasoning = opens(opened.info.frame)
         self.beginning = 0  # tokens of the line that makes a prompt new
         #: vLLM loads the model at each call of `generate`, so there is one; it gets None to wait.
         self._waves_left: Iterator[Iterable[tuple[Request, str]]] = iter(())
@@ -210,7 +212,7 @@ class Asker:
     def longest(self, pair: Pair) -> float:
         """Return the tokens that a prompt may have; 0 if a word is not one token."""
         row = self.rows[pair[0]][pair[1]]
-        plain, moved = (len(self.job.ids(_begun(row, 0, words))) for words in (0, ROWS))
+        plain, moved = (len(self.job.ids(_with_line(row, 0, words))) for words in (0, ROWS))
         window = self.job.engine.window or inf
         return window - self.job.room(row) if moved - plain == ROWS else 0
 
@@ -280,7 +282,7 @@ class Asker:
         if answer.error is not None:
             return "null" if "null" in answer.error else "unanswered"
         task = self.job.data.manifest.table[request.row.task]
-        text, score = score_answer(request.row, task, answer, opened=self.opened)
+        text, score = score_answer(request.row, task, answer, opened=self.opens_reasoning)
         if score == 1:
             return "right"
         if not text.strip():
@@ -292,7 +294,7 @@ class Asker:
         for (config, index), words in pairs.items():
             rows = self.rows[config][index : index + 2]
             for row, twin in (rows, rows[::-1]):
-                cold, hit = self._begun_anew(config, words, row, twin)
+                cold, hit = self._uncached(config, words, row, twin)
                 yield [(cold, "cold")]
                 yield [(cold, "self-hit")]
                 yield [(hit, "prefix-hit")]
@@ -300,15 +302,15 @@ class Asker:
             (request, "batched")
             for (config, index), words in pairs.items()
             for row in self.rows[config][index : index + 2]
-            for request in self._begun_anew(config, words, row)
+            for request in self._uncached(config, words, row)
         )
 
-    def _begun_anew(self, config: str, words: int, *rows: Row) -> list[Request]:
+    def _uncached(self, config: str, words: int, *rows: Row) -> list[Request]:
         """Return rows as requests with a beginning that no request had before."""
         lengths = [len(self.job.ids(row)) for row in rows]
-        for salt in self.salts:
+        for salt in islice(self.salts, SALTS):
             number = int(sha256(f"{salt}".encode()).hexdigest(), 16) % 900_000 + 100_000
-            begun = [_begun(row, number, words) for row in rows]
+            begun = [_with_line(row, number, words) for row in rows]
             requests = [
                 Request(config, row, self.job.ids(row), self.job.room(row)) for row in begun
             ]
@@ -318,6 +320,9 @@ class Asker:
             self.beginning = self.beginning or more[0]
             if {*more} == {self.beginning + words}:
                 break
+        else:
+            problem = "no line before its texts has as many tokens in each prompt"
+            raise RulerError(config, f"{problem}: the tokenizer cannot be checked by residues")
         for request in requests:
             need = len(request.ids) + request.max_tokens
             if self.job.engine.window is not None and need > self.job.engine.window:

@@ -1,4 +1,4 @@
-"""Exact scores, statistics, comparisons and reports of runs, as functions that are also commands.
+"""Statistics, comparisons and reports of runs, as functions that are also commands.
 
 Comparisons and reports print as tables. Imports of what a function needs are in its body.
 """

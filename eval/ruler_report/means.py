@@ -30,7 +30,7 @@ DRAWS = 2000
 #: Chance of a false conclusion, and of an interval to miss.
 LEVEL = 0.05
 
-#: Verdicts of a difference; `second` is the better run.
+#: Verdicts of a difference; `SECOND`: the second run is better.
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
 
 #: A difference that is significant alone, but not after the correction for all that is shown.
@@ -124,7 +124,7 @@ class Gap:
         return "" if self.value is None else format_signed(self.value)
 
     @property
-    def reversed(self) -> "Gap":
+    def negated(self) -> "Gap":
         """The difference of the same means the other way round."""
         value, low, high = (
             None if end is None else 0.0 - end for end in (self.value, self.high, self.low)
@@ -209,7 +209,7 @@ class Means:
             return Gap(0.0, 0.0, 0.0, shown=False)
         means = self._sums[self.place[name]]
         if means[first] > means[second]:
-            return self.difference(name, second, first).reversed
+            return self.difference(name, second, first).negated
         gap = self.minus((name, first), (name, second))
         if means[first] == means[second] and None not in (gap.low, gap.high):
             other = self.minus((name, second), (name, first))
@@ -256,7 +256,8 @@ class Means:
     def worse(self, first: int, second: int, margin: float) -> dict[Name, bool]:
         """Return in which columns the second run is shown to be lower by more than a margin.
 
-        All columns together err with a chance of 5 %, unanswered rows counted as right.
+        All columns together err with a chance of 5 %. The second run's unanswered rows count as
+        right, the first's as wrong.
         """
         questions = harmonic(self.questions[:, first], self.questions[:, second])
         gaps = padded(self.high[:, second] - self.low[:, first], questions, -1.0)

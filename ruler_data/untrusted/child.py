@@ -4,8 +4,8 @@ Jinja's sandbox keeps a template from files and attributes, but not from endless
 of text; a tokenizer has regular expressions and rules that rewrite text. So what runs them is a
 process with a limit of memory and of CPU time for each call; after a call that exceeds them, a new
 one is started. The program `ruler-data` is such a process itself (`supervise`), and so are workers
-of a build (`confine`): there a call goes through no pipe. Those of the registry run without limits,
-and, where the user says `--trust` or RULER_TRUST=1, all of them.
+of a build (`confine`): there a call goes through no pipe. Tokenizers of the registry run without
+limits, and, where the user says `--trust` or RULER_TRUST=1, all of them.
 
 As a program, this module is that child: calls come in and results go out, as Python's pickles. Long
 texts follow a call as they are, uncopied.
@@ -31,9 +31,9 @@ from typing import Any
 from ruler_data.errors import Stopped
 
 #: Limits of a call: bytes of memory; seconds of CPU time, and more for each byte of its texts.
-MEMORY, SECONDS, SECONDS_PER_BYTE = 5 << 29, 15.0, 1e-5
+MEMORY, SECONDS, SECONDS_PER_BYTE = 2_560 << 20, 15.0, 1e-5
 #: Most bytes of a result: so many times those of the call, and so many more.
-TIMES, MORE = 16, 2_000_000
+RESULT_FACTOR, RESULT_SLACK = 16, 2_000_000
 TOO_MUCH = "it takes too much time or memory"
 #: Bytes of a pipe: a prompt of 131,072 tokens is sent at once.
 PIPE = 1 << 20
@@ -57,7 +57,8 @@ def bounded(function: str, subject: Hashable, *arguments: object) -> Any:  # noq
 
     Args:
         function: its module and name, e.g. `ruler_data.tokenizers.chat_template:run_template`.
-        subject: its first argument, what may take too much; then no call for it is made again.
+        subject: its first argument, the template or tokenizer; after one call over the limits, no
+            other is made for it.
         arguments: the others.
 
     Raises:
@@ -161,15 +162,17 @@ def refusal(tokenizer: str) -> str:
     return f"tokenizer {tokenizer}: {TOO_MUCH}; if you know its files, --trust lifts the limits"
 
 
+#: Number of the call that names a signal for when the parent ends (Linux, sys/prctl.h).
+PR_SET_PDEATHSIG = 1
 #: Name of the tokenizer that runs here within limits, for the process that waits for this one.
-_name = mmap.mmap(-1, 256)
+_announced = mmap.mmap(-1, 256)
 #: The process that the user started, if it waits for this one.
 _started = 0
 
 
 def announce(tokenizer: str) -> None:
     """Say which tokenizer now runs within limits."""
-    _name[:] = tokenizer.encode(errors="replace")[:256].ljust(256, b"\0")
+    _announced[:] = tokenizer.encode(errors="replace")[:256].ljust(256, b"\0")
 
 
 def supervise(program: str) -> None:
@@ -188,14 +191,14 @@ def supervise(program: str) -> None:
     if not copy:
         _started = started
         confine()
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end if the other is killed
-        if os.getppid() != started:  # before this
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end if the other is killed
+        if os.getppid() != started:  # it ended before that call
             os._exit(1)
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os.kill(copy, number))
     code = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
-    name = _name[:].rstrip(b"\0").decode(errors="replace")
+    name = _announced[:].rstrip(b"\0").decode(errors="replace")
     if exceeded(code) and name:
         code, said = 2, refusal(name)
     else:
@@ -232,8 +235,8 @@ def _size(value: object) -> int:
 
 def _excess(result: int, size: int) -> str | None:
     """Return why a result is refused: it is many times as large as the texts that it is of."""
-    is_large = result > TIMES * size + MORE
-    return f"it makes {result:,} bytes of {size:,}" if is_large else None
+    is_large = result > RESULT_FACTOR * size + RESULT_SLACK
+    return f"it makes {result:,} characters or tokens of {size:,} bytes" if is_large else None
 
 
 #: Whether a call runs within limits here, and the signals that wait for its end: it gives back
@@ -253,7 +256,7 @@ def _limited(size: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, limits)
     # Ends this process, whatever it is doing. CPU time: a busy machine is no reason.
     signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_BYTE * size)
-    os.dup2(null, 2)  # a library may say much of its end
+    os.dup2(null, 2)  # a library may print much while it ends
     try:
         yield
     except BaseException:  # of Python or of Rust, whose panics are no `Exception`
@@ -320,9 +323,9 @@ def _serve() -> None:
         size = sum(sizes)
         with _limited(size):
             function, *arguments = pickle.loads(call, buffers=texts)
-            data = pickle.dumps(_run(function, arguments))
-        if failure := _excess(len(data), size):
-            data = pickle.dumps((None, failure))
+            result, failure = _run(function, arguments)
+            failure = failure or _excess(_size(result), size)
+            data = pickle.dumps((None if failure else result, failure))
         results.write(data)
         results.flush()
 

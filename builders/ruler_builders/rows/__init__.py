@@ -1,1 +1,1 @@
-"""Parts of a row: named randomness, segments with their tokens, haystacks, needles."""
+"""Parts of a row: named randomness, segments with their tokens, haystacks, questions."""
