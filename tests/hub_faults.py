@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from tests.hub_http import Handler, Serve
 
@@ -90,10 +91,23 @@ def kills(pid: Callable[[], int], *, served: bool) -> Act:
     return act
 
 
+def _has_ended(number: int) -> bool:
+    """Whether a process is gone, or waits for its parent to ask how it ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    return True
+
+
 def kill(pid: Callable[[], int]) -> None:
-    """Kill a client, whose test may learn its number only after the client's first requests."""
+    """Kill a client, whose test may learn its number only after the client's first requests.
+
+    Where a first process waits for the one that works, that is killed when the first has ended.
+    """
     for _ in range(1000):
         with suppress(ProcessLookupError, IndexError):
-            os.kill(pid(), signal.SIGKILL)
+            number = pid()
+            os.kill(number, signal.SIGKILL)
+            while not _has_ended(number):
+                time.sleep(0.001)
             return
         time.sleep(0.01)
