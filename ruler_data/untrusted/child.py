@@ -236,7 +236,7 @@ def _size(value: object) -> int:
 def _excess(result: int, size: int) -> str | None:
     """Return why a result is refused: it is many times as large as the texts that it is of."""
     is_large = result > RESULT_FACTOR * size + RESULT_SLACK
-    return f"it makes {result:,} characters or tokens of {size:,} bytes" if is_large else None
+    return f"it makes {result:,} bytes of {size:,}" if is_large else None
 
 
 #: Whether a call runs within limits here, and the signals that wait for its end: it gives back
@@ -323,9 +323,9 @@ def _serve() -> None:
         size = sum(sizes)
         with _limited(size):
             function, *arguments = pickle.loads(call, buffers=texts)
-            result, failure = _run(function, arguments)
-            failure = failure or _excess(_size(result), size)
-            data = pickle.dumps((None if failure else result, failure))
+            data = pickle.dumps(_run(function, arguments))
+        if failure := _excess(len(data), size):
+            data = pickle.dumps((None, failure))
         results.write(data)
         results.flush()
 
