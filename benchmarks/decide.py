@@ -4,7 +4,7 @@
 
 A simulated model has a chance to be right in each of 13 tasks. 500 frozen rows of each are drawn
 anew for every run and asked in a random order. A run is looked at after every round of 13 rows, as
-`ruler_eval.sequential` does, and stops when its question is decided. Verdicts are compared with the
+`running.sequential` does, and stops when its question is decided. Verdicts are compared with the
 mean of all 6,500 rows, which is what they are about.
 """
 
@@ -15,7 +15,7 @@ from itertools import pairwise, product
 import numpy as np
 from measuring import about, table
 
-from ruler_eval.sequential import ALPHA, Floats, interval_of, log_capital
+from ruler_eval.running.sequential import ALPHA, Floats, interval_of, log_capital
 
 ROWS, TASKS = 500, 13
 #: Lengths of a run; each is decided at this share of the chance of an error.

@@ -25,11 +25,11 @@ from report import results_of
 
 from ruler_data import TASKS, parse_config
 from ruler_data.row import Row
-from ruler_eval.answers import Answer
-from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo
-from ruler_eval.scores import FILENAME
-from ruler_eval.scoring import derive, load_scores
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.data import Dataset, open_dataset
+from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo
+from ruler_eval.scoring.derive import derive, load_scores
+from ruler_eval.scoring.scores import FILENAME
 from ruler_report.board import build
 
 #: Rows of a config of the suite `ruler`.

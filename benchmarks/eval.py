@@ -27,10 +27,10 @@ import measuring
 from measuring import about, facts, table
 
 from ruler_data.names import parse_config
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.sharding import Shard, shares_of
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.run_dir import RunFolder
+from ruler_eval.running.runner import RunJob, open_job, requests, run_shard
+from ruler_eval.running.sharding import Shard, shares_of
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.file import Member, Wheel, read_member
-from ruler_eval.eval_config import parse_rows
+from ruler_eval.running.config import parse_rows
 from ruler_report import read_results
 from ruler_report.runs import join
 from ruler_report.summary import summarize

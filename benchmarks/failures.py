@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measuring import table
 
-from ruler_eval.exact import exact_scores
-from ruler_eval.labels import MEANINGS, failure_of
-from ruler_eval.metrics import clean, score_row
+from ruler_eval.scoring.exact import exact_scores
+from ruler_eval.scoring.labels import MEANINGS, failure_of
+from ruler_eval.scoring.metrics import clean, score_row
 from tests.labelled_answers import RIGHT, labelled_answers
 
 

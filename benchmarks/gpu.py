@@ -25,12 +25,12 @@ from statistics import median
 
 from measuring import about, facts, table
 
-from ruler_eval.answers import Answer
-from ruler_eval.engines import Request
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.sharding import Shard, shares_of
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engines import Request
+from ruler_eval.running.run_dir import RunFolder
+from ruler_eval.running.runner import RunJob, open_job, requests, run_shard
+from ruler_eval.running.sharding import Shard, shares_of
 
 #: Hidden size, inner size, layers, heads and key-value heads; 7b is Qwen2.5-7B.
 SIZES = {"tiny": (128, 256, 4, 4, 2), "7b": (3584, 18944, 28, 28, 4)}

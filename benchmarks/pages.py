@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_eval.residues import (
+from ruler_eval.engine_check.residues import (
     ANYWHERE,
     ONLY,
     Bools,

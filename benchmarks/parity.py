@@ -29,9 +29,9 @@ from ruler_data import TASKS, Row
 from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
-from ruler_eval.data import open_dataset
-from ruler_eval.predictions import Place, parse_record
-from ruler_eval.run_dir import RunFolder
+from ruler_eval.running.data import open_dataset
+from ruler_eval.running.run_dir import RunFolder
+from ruler_eval.scoring.predictions import Place, parse_record
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {

@@ -18,9 +18,9 @@ from tokenizers import Tokenizer
 
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
-from ruler_eval.data import open_dataset
-from ruler_eval.metrics import SCORERS
-from ruler_eval.run_dir import RunFolder
+from ruler_eval.running.data import open_dataset
+from ruler_eval.running.run_dir import RunFolder
+from ruler_eval.scoring.metrics import SCORERS
 from ruler_report import compare
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -16,10 +16,10 @@ import numpy as np
 from measuring import about, cpu, facts, table
 
 from ruler_data import TASKS
-from ruler_eval.columns import Column, Counts
-from ruler_eval.data import DataInfo
-from ruler_eval.run_dir import RunInfo
-from ruler_eval.scores import ConfigScores, Depth, Scores
+from ruler_eval.running.data import DataInfo
+from ruler_eval.running.run_dir import RunInfo
+from ruler_eval.scoring.columns import Column, Counts
+from ruler_eval.scoring.scores import ConfigScores, Depth, Scores
 from ruler_report import report
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)

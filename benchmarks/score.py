@@ -24,10 +24,10 @@ from statistics import median
 from measuring import about, cpu, facts, run, table
 
 from ruler_data import TASKS, parse_config
-from ruler_eval.answers import Answer
-from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import SCORERS, clean
-from ruler_eval.run_dir import RUN_FILE, RunInfo
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.data import Dataset, open_dataset
+from ruler_eval.running.run_dir import RUN_FILE, RunInfo
+from ruler_eval.scoring.metrics import SCORERS, clean
 
 Said = dict[str, list[tuple[str, list[str]]]]
 #: What is scored: one in how many rows, answers padded to how many characters.
@@ -38,9 +38,9 @@ PAIRS = 5
 DERIVE = """
 import hashlib, json, sys, time
 from pathlib import Path
-from ruler_eval.data import open_dataset
-from ruler_eval.run_dir import RunFolder, read_info
-from ruler_eval.scoring import derive
+from ruler_eval.running.data import open_dataset
+from ruler_eval.running.run_dir import RunFolder, read_info
+from ruler_eval.scoring.derive import derive
 data, folder = open_dataset(sys.argv[1]), RunFolder(Path(sys.argv[2]))
 answers, info = folder.answers(), read_info(folder.path)
 start = time.process_time()

@@ -22,7 +22,7 @@ from measuring import table
 import ruler_builders
 import ruler_data
 from ruler_data.tasks import config_place
-from ruler_eval.metrics import SCORERS
+from ruler_eval.scoring.metrics import SCORERS
 
 Answers = dict[tuple[str, int], tuple[str, float]]
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 #: What a key or a value of a needle is.
 PartType = Literal["words", "numbers", "uuids"]
-#: `all` and `part` are RULER's, the others RULER v2's (`ruler_eval.metrics`).
+#: `all` and `part` are RULER's, the others RULER v2's (`ruler_eval.scoring.metrics`).
 Metric = Literal["all", "part", "soft_all", "soft_part", "soft_last", "letter"]
 Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question answering"]
 #: The score that a report leads with: upstream's, or the share of exactly right sets.

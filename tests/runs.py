@@ -10,9 +10,9 @@ from typing import Any
 from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
-from ruler_eval.answers import Answer
-from ruler_eval.data import DataInfo, open_dataset
-from ruler_eval.run_dir import RUN_FILE, RunInfo
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.data import DataInfo, open_dataset
+from ruler_eval.running.run_dir import RUN_FILE, RunInfo
 from tests.commands import Done, one_line, succeeded
 from tests.running.processes import evaluate
 

@@ -152,7 +152,9 @@ def test_every_command_but_score_of_the_evaluator_is_exported() -> None:
     """`score` is `ruler_report.results`; `repeat` of the program may build its rows besides."""
     own = {name: one for name, one in commands().items() if "ruler_eval" in one.__module__}
     assert len(own) == 4
-    import_module("ruler_eval.repetition")  # a module of the same name would take its place
+    import_module(
+        "ruler_eval.engine_check.repetition"
+    )  # a module of the same name would take its place
     assert all(declared(getattr(ruler_eval, name)) is declared(one) for name, one in own.items())
 
 

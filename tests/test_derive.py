@@ -12,9 +12,9 @@ import pytest
 
 import ruler_report
 from ruler_data import RulerError
-from ruler_eval.data import open_dataset
-from ruler_eval.run_dir import STARTS, RunInfo, read_info
-from ruler_eval.scoring import load_scores
+from ruler_eval.running.data import open_dataset
+from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
+from ruler_eval.scoring.derive import load_scores
 from ruler_report import page
 from ruler_report.publication import compose
 from tests.commands import one_line, succeeded

@@ -17,7 +17,7 @@ from ruler_data.floors import table
 from ruler_data.manifest import Floor
 from ruler_data.suites import packaged
 from ruler_data.tasks import Cwe, Fwe, Niah, Ruler2, Task, Vt
-from ruler_eval.metrics import SCORERS
+from ruler_eval.scoring.metrics import SCORERS
 from tests.rows import counted, make, target
 from tests.tampering import manifest_of
 

@@ -11,9 +11,9 @@ from ruler_data import TASKS, Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import load_suite, packaged
 from ruler_data.tasks import Fwe, Niah, PartType, Task, Vt
-from ruler_eval.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
-from ruler_eval.metrics import score_row
-from ruler_eval.results_file import read_results
+from ruler_eval.scoring.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
+from ruler_eval.scoring.metrics import score_row
+from ruler_eval.scoring.results_file import read_results
 from ruler_report.summary import summarize
 from tests.builds import run
 from tests.commands import one_line, succeeded

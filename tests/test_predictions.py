@@ -19,7 +19,7 @@ import ruler_builders
 import ruler_data
 import ruler_report
 from ruler_data.errors import RulerError
-from ruler_eval.predictions import records_of_csv
+from ruler_eval.scoring.predictions import records_of_csv
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.

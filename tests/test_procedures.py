@@ -17,7 +17,7 @@ from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
 from ruler_data.procedures import procedures
 from ruler_data.tasks import TASKS
-from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.running.prompts import PROTOCOLS
 from ruler_report.procedures import published
 from tests.commands import succeeded
 from tests.conftest import Cli

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import TASKS, Row
-from ruler_eval.metrics import any_of, clean, recall
-from ruler_eval.predictions import Place, parse_record
+from ruler_eval.scoring.metrics import any_of, clean, recall
+from ruler_eval.scoring.predictions import Place, parse_record
 from ruler_report.means import mean_percent
 from tests.conftest import LETTERS, ROOT
 from tests.running.processes import evaluate

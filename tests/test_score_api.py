@@ -12,8 +12,8 @@ import ruler_data
 import ruler_eval
 import ruler_report
 from ruler_data import RulerError, UsageError
-from ruler_eval.data import open_dataset
-from ruler_eval.results_file import read_results
+from ruler_eval.running.data import open_dataset
+from ruler_eval.scoring.results_file import read_results
 from tests.runs import golden, make_run, rows_of, scored_run
 from tests.test_score import adversarial
 

@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.manifest import Manifest
-from ruler_eval.results_file import read_results
+from ruler_eval.scoring.results_file import read_results
 from tests.builds import snapshot
 from tests.commands import Done, call_in, succeeded
 from tests.conftest import Cli

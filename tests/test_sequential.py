@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_eval.sequential import ALPHA, interval_of, log_capital, order_of, side_of
+from ruler_eval.running.sequential import ALPHA, interval_of, log_capital, order_of, side_of
 
 SCORES = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 POPULATIONS = st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=1, max_size=2)

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 from ruler_eval.commands import doctor, repeat, run, status
 
 if TYPE_CHECKING:
-    from ruler_eval.engines.interface import Request
-    from ruler_eval.engines.python import Generation
-    from ruler_eval.run_status import Run
-    from ruler_eval.scores import Scores
-    from ruler_eval.scoring import score
+    from ruler_eval.running.engines.interface import Request
+    from ruler_eval.running.engines.python import Generation
+    from ruler_eval.running.status import Run
+    from ruler_eval.scoring.derive import score
+    from ruler_eval.scoring.scores import Scores
 
 __all__ = ["Generation", "Request", "Run", "Scores", "doctor", "repeat", "run", "score", "status"]
 
 
 #: Names whose modules need numpy and pydantic; these are loaded when they are first used.
 _LATER = {
-    "Generation": "engines.python",
-    "Request": "engines.interface",
-    "Run": "run_status",
-    "Scores": "scores",
-    "score": "scoring",
+    "Generation": "running.engines.python",
+    "Request": "running.engines.interface",
+    "Run": "running.status",
+    "Scores": "scoring.scores",
+    "score": "scoring.derive",
 }
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ruler_data.signatures import checked, takes
-from ruler_eval.eval_config import BaseUrl, EvalConfig, Model, Tokenizer
-from ruler_eval.prompts import ProtocolName
+from ruler_eval.running.config import BaseUrl, EvalConfig, Model, Tokenizer
+from ruler_eval.running.prompts import ProtocolName
 
 if TYPE_CHECKING:
-    from ruler_eval.pages import PageCheck
-    from ruler_eval.preflight import Diagnosis
-    from ruler_eval.repetition import Repeat
-    from ruler_eval.run_status import Run
+    from ruler_eval.engine_check.pages import PageCheck
+    from ruler_eval.engine_check.repetition import Repeat
+    from ruler_eval.running.check import Diagnosis
+    from ruler_eval.running.status import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def doctor(config: DoctorConfig) -> Diagnosis:
         RulerError: data are damaged.
     """
     from ruler_data.progress import progress
-    from ruler_eval.preflight import diagnose
+    from ruler_eval.running.check import diagnose
 
     with progress(None, "examining") as advance:
         return diagnose(config, None if config.everything else config.sample, advance)
@@ -113,7 +113,7 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
         ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
-    each, for engine `python` (`ruler_eval.engines.python`); `model` may then be left out, or be
+    each, for engine `python` (`running.engines.python`); `model` may then be left out, or be
     just a name. `progress=False` shows no bar. Further keyword arguments are options of the engine.
 
     Raises:
@@ -122,12 +122,12 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
     """
     from ruler_data.names import parse_shard
     from ruler_data.terminal import out_path
-    from ruler_eval.decide import parse_question
-    from ruler_eval.run_dir import RunFolder
-    from ruler_eval.run_status import status
-    from ruler_eval.runner import open_job, run_processes, run_shard
-    from ruler_eval.sharding import Shard
-    from ruler_eval.spending import Budget
+    from ruler_eval.running.decide import parse_question
+    from ruler_eval.running.run_dir import RunFolder
+    from ruler_eval.running.runner import open_job, run_processes, run_shard
+    from ruler_eval.running.sharding import Shard
+    from ruler_eval.running.spending import Budget
+    from ruler_eval.running.status import status
 
     config = replace(config, options=config.settings | engine_options)
     decides = (config.until_decided, config.baseline) != (None, None)
@@ -154,7 +154,7 @@ def status(run: Annotated[str | Path, Argument(help="Folder of a run.")]) -> Run
         UsageError: the folder holds no run.
         RulerError: a file of it is damaged.
     """
-    from ruler_eval import run_status
+    from ruler_eval.running import status as run_status
 
     return run_status.status(run)
 
@@ -213,9 +213,9 @@ def repeat(
         RulerError: rows, model or function are not those of the run any more.
     """
     from ruler_data.errors import UsageError
-    from ruler_eval import repetition
-    from ruler_eval.pages import LINE, check_pages
-    from ruler_eval.runner import open_job
+    from ruler_eval.engine_check import repetition
+    from ruler_eval.engine_check.pages import LINE, check_pages
+    from ruler_eval.running.runner import open_job
 
     changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
     changes |= {"tensor_parallel": tensor_parallel} if tensor_parallel else {}

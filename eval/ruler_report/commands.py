@@ -16,8 +16,8 @@ import typer
 from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
-    from ruler_eval.results_file import Run
-    from ruler_eval.scores import ScoreName, Scores
+    from ruler_eval.scoring.results_file import Run
+    from ruler_eval.scoring.scores import ScoreName, Scores
     from ruler_report.baseline import Gate
     from ruler_report.board import Board
     from ruler_report.comparison import Comparison
@@ -82,8 +82,8 @@ def results(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import quote
-    from ruler_eval.run_dir import RUN_FILE
-    from ruler_eval.scoring import check_answers, score
+    from ruler_eval.running.run_dir import RUN_FILE
+    from ruler_eval.scoring.derive import check_answers, score
     from ruler_report import page
 
     if not isinstance(run, str | PathLike):
@@ -160,7 +160,7 @@ def report(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_lengths, parse_names, quote
-    from ruler_eval.scores import Scores
+    from ruler_eval.scoring.scores import Scores
     from ruler_report import page
     from ruler_report.contents import build
     from ruler_report.runs import command_of, folders_of, named_scores
@@ -232,7 +232,7 @@ def compare(
             they share no task.
     """
     from ruler_data.names import parse_lengths, parse_names
-    from ruler_eval.scoring import load_scores
+    from ruler_eval.scoring.derive import load_scores
     from ruler_report import lineup as pairs
 
     return pairs.compare(
@@ -276,7 +276,7 @@ def gate(
     """
     from ruler_data.errors import RulerError, UsageError
     from ruler_data.names import parse_lengths, parse_names
-    from ruler_eval.scoring import load_scores
+    from ruler_eval.scoring.derive import load_scores
     from ruler_report import baseline as stats
 
     try:
@@ -382,6 +382,6 @@ def read_results(run: Run) -> Scores:
         UsageError: the file does not exist.
         RulerError: its content is damaged, or of another format.
     """
-    from ruler_eval import results_file
+    from ruler_eval.scoring import results_file
 
     return results_file.read_results(run)

@@ -10,10 +10,10 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
-from ruler_eval.labels import MEANINGS
-from ruler_eval.results_file import read_results, write_results
-from ruler_eval.run_dir import A_DATASET, RUN_FILE
-from ruler_eval.scores import FILENAME, Scores
+from ruler_eval.running.run_dir import A_DATASET, RUN_FILE
+from ruler_eval.scoring.labels import MEANINGS
+from ruler_eval.scoring.results_file import read_results, write_results
+from ruler_eval.scoring.scores import FILENAME, Scores
 from ruler_report.contents import Report
 from ruler_report.drawing import COLOURS
 from ruler_report.runs import caveats_of, labels_of

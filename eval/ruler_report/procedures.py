@@ -17,7 +17,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.tasks import TASKS
-from ruler_eval.run_dir import RunInfo
+from ruler_eval.running.run_dir import RunInfo
 from ruler_report.summary import ScoredRun
 from ruler_report.typesetting import Table, format_length, format_number
 

@@ -22,12 +22,12 @@ from ruler_data.manifest import IMPORTED
 from ruler_data.names import parse_config, quote
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS
-from ruler_eval import run_dir
-from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.results_file import Run
-from ruler_eval.run_dir import RunInfo
-from ruler_eval.scores import FILENAME, ScoreName, Scores
-from ruler_eval.scoring import load_scores
+from ruler_eval.running import run_dir
+from ruler_eval.running.prompts import PROTOCOLS
+from ruler_eval.running.run_dir import RunInfo
+from ruler_eval.scoring.derive import load_scores
+from ruler_eval.scoring.results_file import Run
+from ruler_eval.scoring.scores import FILENAME, ScoreName, Scores
 from ruler_report.typesetting import shortened, visible
 
 #: The suite of the paper's results.

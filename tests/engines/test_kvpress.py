@@ -14,7 +14,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
-from ruler_eval.predictions import records_of_csv
+from ruler_eval.scoring.predictions import records_of_csv
 from tests.commands import HANG
 from tests.test_consumers import PYTHON
 

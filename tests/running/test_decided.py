@@ -14,9 +14,9 @@ import ruler_eval
 import ruler_report
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
-from ruler_eval.engines import Request
-from ruler_eval.scoring import load_scores
-from ruler_eval.sequential import order_of
+from ruler_eval.running.engines import Request
+from ruler_eval.running.sequential import order_of
+from ruler_eval.scoring.derive import load_scores
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.conftest import Cli, made_once, of_all_workers

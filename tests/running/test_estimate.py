@@ -3,8 +3,8 @@
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_eval.models import window, with_overrides, with_yarn_window
-from ruler_eval.preflight import cache_bytes
+from ruler_eval.running.check import cache_bytes
+from ruler_eval.running.models import window, with_overrides, with_yarn_window
 
 LLAMA_8B: dict[str, object] = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 128256,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import ruler_eval
 from ruler_data import RulerError
-from ruler_eval.answers import Answer, settle
-from ruler_eval.journal import Journal, read, to_line, unique
+from ruler_eval.running.answers import Answer, settle
+from ruler_eval.running.journal import Journal, read, to_line, unique
 
 HOSTILE = [
     "",

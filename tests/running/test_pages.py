@@ -13,13 +13,14 @@ import pytest
 import ruler_builders
 from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import Request, engines, repeat, runner
-from ruler_eval.answers import Answer
-from ruler_eval.engines import python
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.pages import LINE, PageCheck, check_pages
-from ruler_eval.residues import ONLY, Sheet, first_look, second_look, suspects
-from ruler_eval.runner import RunJob
+from ruler_eval import Request, repeat
+from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
+from ruler_eval.engine_check.residues import ONLY, Sheet, first_look, second_look, suspects
+from ruler_eval.running import engines, runner
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engines import python
+from ruler_eval.running.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
 

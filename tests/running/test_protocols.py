@@ -9,7 +9,7 @@ import pytest
 from ruler_data import Row, UsageError
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer
-from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from ruler_eval.running.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
 
 Load = Callable[[str], PromptTokenizer]

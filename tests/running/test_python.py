@@ -18,7 +18,7 @@ from ruler_data import Row, UsageError
 from ruler_data.names import counted
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
-from ruler_eval.data import open_dataset
+from ruler_eval.running.data import open_dataset
 from tests.commands import succeeded
 from tests.running.processes import all_keys, evaluate, keys, lines, refusal
 

@@ -14,10 +14,10 @@ from ruler_data.index import Index, Sibling
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import release_for
-from ruler_eval.models import Model
-from ruler_eval.prompts import ProtocolName
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.inputs import release_for
+from ruler_eval.running.models import Model
+from ruler_eval.running.prompts import ProtocolName
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import asked_of

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import ruler_eval
 from ruler_data import RulerError, UsageError
 from ruler_eval import Request
-from ruler_eval.repetition import Pair, Repeat, interval, read_repeats, repeat
-from ruler_eval.scoring import load_scores
+from ruler_eval.engine_check.repetition import Pair, Repeat, interval, read_repeats, repeat
+from ruler_eval.scoring.derive import load_scores
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.running.conftest import Ask

@@ -15,9 +15,9 @@ import ruler_report
 from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval import run_dir
-from ruler_eval.run_dir import STARTS, RunFolder, RunInfo
-from ruler_eval.sharding import Shard
+from ruler_eval.running import run_dir
+from ruler_eval.running.run_dir import STARTS, RunFolder, RunInfo
+from ruler_eval.running.sharding import Shard
 from ruler_report.tables import facts
 from tests.builds import until
 from tests.commands import finish, succeeded

@@ -1,0 +1,1 @@
+"""Check an engine: page faults, noise."""

@@ -1,0 +1,1 @@
+"""Run a model over rows: prompts, engines, journal."""

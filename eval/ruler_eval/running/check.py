@@ -1,0 +1,337 @@
+"""Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from itertools import islice
+from typing import Any, Literal
+
+from ruler_data.names import counted, parse_config, quote, short_length
+from ruler_data.row import Row
+from ruler_data.views import html_table
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engines import Engine, Request, prepare
+from ruler_eval.running.engines.interface import NotInstalled
+from ruler_eval.running.inputs import PROBES, Inputs, open_inputs
+from ruler_eval.running.models import is_recurrent, text_part
+from ruler_eval.running.spending import UNIT, Prices
+
+#: Bytes of a number in the cache, in bf16.
+BF16 = 2
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run costs at most: a model may end its answers before their budgets."""
+
+    tokens: dict[int, tuple[int, int]]  # by length: prompt tokens, answer tokens
+    prices: Prices | None = None
+    weight_bytes: int | None = None  # of the model's files; None where they are not here
+    cache_bytes: int | None = None  # of the longest row; None for other than plain attention
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Prompt and answer tokens of all lengths."""
+        return sum(read for read, _ in self.tokens.values()), sum(
+            written for _, written in self.tokens.values()
+        )
+
+    @property
+    def money(self) -> float | None:
+        """What all tokens cost; None without prices."""
+        return None if self.prices is None else self.prices.of(*self.totals)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        prompt, answer = self.totals
+        by_length = {
+            str(length): {"prompt_tokens": read, "answer_tokens": written}
+            for length, (read, written) in self.tokens.items()
+        }
+        return {
+            "prompt_tokens": prompt,
+            "answer_tokens": answer,
+            "money": self.money,
+            "weight_bytes": self.weight_bytes,
+            "cache_bytes": self.cache_bytes,
+            "lengths": by_length,
+        }
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line for each length, the sum, and the bytes."""
+        rows = [(short_length(length), tokens) for length, tokens in sorted(self.tokens.items())]
+        rows += [("all lengths", self.totals)] if len(rows) > 1 else []
+        lines = [
+            f"{name}: reads {read:,} tokens, writes at most {written:,} tokens"
+            + (
+                f", costs at most {self.prices.of(read, written):,.2f} ({UNIT})"
+                if self.prices
+                else ""
+            )
+            for name, (read, written) in rows
+        ]
+        if self.weight_bytes is not None:
+            lines.append(f"weights: {self.weight_bytes / 1e9:.2f} GB")
+        if self.cache_bytes is not None:
+            lines.append(
+                f"keys and values of the longest row: {self.cache_bytes / 1e9:.3f} GB (bf16)"
+            )
+        return lines
+
+
+def tokens_by_length(
+    rows: Iterable[tuple[int, int, int]], extra: int, samples: int
+) -> dict[int, tuple[int, int]]:
+    """Return the tokens that rows read and write, by the length of their config.
+
+    Args:
+        rows: the length of each row's config, its own length, and its budget, in tokens.
+        extra: tokens that each answer may take beyond that.
+        samples: answers to each row.
+
+    >>> tokens_by_length([(4096, 4000, 30), (4096, 4090, 30)], extra=0, samples=1)
+    {4096: (8030, 60)}
+    """
+    tokens: dict[int, tuple[int, int]] = {}
+    for config, length, budget in rows:
+        read, written = tokens.get(config, (0, 0))
+        tokens[config] = read + samples * (length - budget), written + samples * (budget + extra)
+    return tokens
+
+
+def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
+    """Return the bytes of a row's keys and values in bf16; None for other than plain attention.
+
+    Args:
+        config: the part of a model's config that describes the language model.
+        tokens: of the prompt with its answer.
+
+    >>> cache_bytes({"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}, 100)
+    51200
+    """
+    layers, heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
+    if not (isinstance(layers, int) and isinstance(heads, int) and heads > 0):
+        return None
+    if is_recurrent(config) or "kv_lora_rank" in config:
+        return None
+    size = config.get("head_dim") or int(config.get("hidden_size") or 0) // heads
+    width = 2 * BF16 * int(size) * int(config.get("num_key_value_heads") or heads)
+    window = config.get("sliding_window")
+    kinds = config.get("layer_types") or ["full_attention"] * layers
+    if set(kinds) - {"full_attention", "sliding_attention"}:
+        return None
+    if config.get("layer_types") is None and window and config.get("use_sliding_window", True):
+        return None  # which of the layers slide, the config does not say
+    spans = {"full_attention": tokens, "sliding_attention": min(tokens, int(window or tokens))}
+    return sum(width * spans[kind] for kind in kinds)
+
+
+#: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
+#: and tokens that it is to return.
+PATIENCE, ANSWER_TOKENS = 10, 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to know before a run."""
+
+    #: `error` where the run would be worthless, `warning` where answers may suffer, or `note`.
+    level: Literal["error", "warning", "note"]
+    about: str  # the config and row, or what else it is about
+    message: str  # what is wrong, and what to do
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.about}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings of an examination."""
+
+    findings: list[Finding]
+    rows: int  # examined
+    cost: Cost
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that make the run worthless."""
+        return sum(finding.level == "error" for finding in self.findings)
+
+    @property
+    def exit_status(self) -> int:
+        """1 if there is an error, else 0."""
+        return int(self.errors > 0)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run should not be started; None if it may."""
+        return f"{counted(self.errors, 'error')}: fix before you run" if self.errors else None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "rows": self.rows,
+            "errors": self.errors,
+            "findings": [asdict(finding) for finding in self.findings],
+            "cost": self.cost.to_record(),
+        }
+
+    def __str__(self) -> str:
+        counts = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
+        last = f"{counted(self.rows, 'row')} examined: {counts}"
+        return "\n".join([*map(str, self.findings), *self.cost.lines, last])
+
+    def _repr_html_(self) -> str:
+        findings = [[finding.level, finding.about, finding.message] for finding in self.findings]
+        table = html_table(["level", "about", "finding"], findings) if findings else ""
+        counts = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
+        return table + "".join(f"<p>{escape(line)}</p>" for line in (*self.cost.lines, counts))
+
+
+def diagnose(
+    config: EvalConfig, sample: int | None, progress: Callable[[str, int], None]
+) -> Diagnosis:
+    """Return what was found, and the cost of the run; `doctor` has the parameters.
+
+    `sample` is None to examine every row; `progress` is called with each config that is examined,
+    and the number of its rows.
+    """
+    if config.engine == "openai":
+        config = replace(config, options={"patience": PATIENCE, **config.settings})
+    inputs = open_inputs(config)
+    findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
+    inputs.use_fast_counter()  # as a run does
+    rows, examined = _examine_rows(inputs, sample, progress)
+    return Diagnosis([*findings, *rows], examined, _cost(inputs))
+
+
+def _cost(inputs: Inputs) -> Cost:
+    """Return what the run costs: by the rows' own lengths, or by counting a few of each config."""
+    config, prompts, data = inputs.config, inputs.prompts, inputs.data
+    rows: list[tuple[int, int, int]] = []
+    for name in data.rows:
+        length, sizes = parse_config(name)[1], data.sizes(name)
+        share = 1.0
+        if prompts.no_context or not inputs.counts_alike:
+            probed = [*islice(data.read(name), PROBES)]
+            counts = sum(len(inputs.ids(row)) for row in probed)
+            share = counts / sum(row.length - row.max_new_tokens for row in probed)
+        rows += [(length, round(share * (n - budget)) + budget, budget) for n, budget in sizes]
+    tokens = tokens_by_length(rows, prompts.extra_tokens, config.samples)
+    longest = max(length for _, length, _ in rows) + prompts.extra_tokens
+    model = inputs.model
+    cache = cache_bytes(text_part(model.config), longest)
+    return Cost(tokens, Prices.read(vars(config)), model.weight_bytes, cache)
+
+
+def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
+    """Yield what is wrong with the tokenizer and the template for this data and protocol."""
+    tokenizer = inputs.tokenizer
+    if difference := inputs.tokenizer_difference():
+        level: Literal["error", "warning"] = (
+            "error" if inputs.config.tokenizer is None else "warning"
+        )
+        yield Finding(level, "tokenizer", difference)
+    has_switch = inputs.prompts.protocol.variables is not None and tokenizer.has_template
+    if has_switch and not tokenizer.opens_turn:
+        message = "it has no generation prompt: the model would continue as the user"
+        remedy = "use a template that supports add_generation_prompt"
+        yield Finding("error", "template", f"{message}; {remedy}")
+
+
+def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
+    """Yield whether window and options are known, and what a server does with the longest row."""
+    if inputs.config.engine != "openai" and inputs.model.window is None:
+        yield Finding("warning", "window", "not known: the model's config does not say")
+    try:
+        longest = max(inputs.longest_requests().values())
+        engine = prepare(inputs.config, inputs.model, inputs.tokenizer, longest)
+    except NotInstalled as error:
+        yield Finding("note", "options", f"not checked: {error}")
+        return
+    if inputs.config.generate is not None:
+        yield _examine_function(inputs, engine)
+    if engine.open is None:
+        return
+    engine = engine.open()  # reports what the server refuses
+    sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
+    _, config, index = max(
+        (s[0], config, n) for config, row_sizes in sizes for n, s in enumerate(row_sizes)
+    )
+    name, row = f"{config}/{index}", next(iter(inputs.data.read_alike(config, {index})))
+    ids = inputs.ids(row)
+    need = len(ids) + inputs.room(row)
+    if engine.window is not None and engine.window < need:
+        window = f"its window is {engine.window} tokens, {name} needs {need}"
+        remedy = "start it with a longer one, or leave the config out"
+        yield Finding("error", "server", f"{window}; {remedy}")
+        return
+    (answer,) = engine.generate(iter([Request(config, row, ids, ANSWER_TOKENS)]))
+    if answer.error is not None:
+        yield Finding("error", name, answer.error)
+    elif answer.prompt_tokens is None:
+        yield Finding("warning", "server", "does not report how many tokens of a prompt it read")
+    else:
+        more = answer.prompt_tokens - len(ids)
+        by = f"; its template differs from the one here by {more:+} tokens" if more else ""
+        read = f"read {answer.prompt_tokens} tokens of {name}, {len(ids)} were rendered here"
+        yield Finding("warning" if more else "note", "server", read + by)
+
+
+def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
+    """Return what a function of the user makes of the first row of the shortest config."""
+    config = min(inputs.data.rows, key=lambda name: parse_config(name)[1])
+    row = next(inputs.data.read(config))
+    request = Request(config, row, inputs.ids(row), inputs.room(row))
+    (answer,) = engine.generate(iter([request]))
+    name = f"{config}/{row.index}"
+    if answer.error is not None:
+        return Finding("error", name, f"the function gives no answer: {answer.error}")
+    tokens = (
+        "tokens not counted" if answer.answer_tokens is None else f"{answer.answer_tokens} tokens"
+    )
+    text = f"the function answers {quote(answer.text or '', 80)} ({tokens}, {answer.seconds} s)"
+    return Finding("note", name, text)
+
+
+def _examine_rows(
+    inputs: Inputs, sample: int | None, progress: Callable[[str, int], None]
+) -> tuple[list[Finding], int]:
+    """Return one finding for each fault that rows have, and the number of rows examined."""
+    rows, worst = defaultdict[str, Counter[str]](Counter), dict[str, tuple[int, str, str]]()
+    examined = 0
+    for config, count in inputs.data.rows.items():
+        step = 1 if sample is None else max(1, count // sample)
+        for row in islice(inputs.data.read(config), 0, None, step):
+            examined += 1
+            for fault, excess, message in _faults(inputs, row):
+                rows[fault][config] += 1
+                fault_of_row = excess, f"{config}/{row.index}", message
+                worst[fault] = max(worst.get(fault, fault_of_row), fault_of_row)
+        progress(config, count)
+    findings = []
+    for fault, (_, name, message) in worst.items():
+        configs = list(rows[fault])
+        more = f" and {len(configs) - 3} other configs" if len(configs) > 3 else ""
+        where = f"{counted(rows[fault].total(), 'row')} of {', '.join(configs[:3])}{more}"
+        text = f"{message} ({where}, {examined} examined)"
+        findings.append(Finding("error", name, text))
+    return findings, examined
+
+
+def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
+    """Yield the faults of a row: name, excess (the row with the largest is reported), message."""
+    tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
+    for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
+        excess = abs(len(ids) + row.max_new_tokens - row.length)
+        yield fault, excess if fault == "length" else len(ids) + room, message
+    task = inputs.data.manifest.table.get(row.task)
+    if task is not None and task.metric == "part":
+        return  # QA answers need not appear verbatim
+    text = tokenizer.decode(ids).lower()
+    missing = [output for output in row.outputs if output.lower() not in text]
+    if missing and not inputs.prompts.no_context:
+        message = f"gold answer {missing[0]!r} is not in the prompt as sent; verify the data"
+        yield "gold", 0, message

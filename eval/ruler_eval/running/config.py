@@ -1,0 +1,301 @@
+"""The options of a run, each declared here alone: type, default, limits, and what it is for.
+
+`run` and `doctor` take their signatures from `EvalConfig`; what follows reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from ast import literal_eval
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Option
+
+from ruler_data.errors import UsageError
+from ruler_data.names import parse_length, parse_lengths, parse_names, quote
+from ruler_data.procedures import find_procedure
+from ruler_data.signatures import fitting
+from ruler_eval.running.prompts import PROTOCOLS, PromptFormat, ProtocolName
+
+#: Sampling that changes nothing, by vLLM's names; at least one token, as an immediate end is no
+#: answer. It is asked for by name, because a server's model may bring other values of its own.
+NEUTRAL = {
+    "temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
+    "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_tokens": 1,
+}  # fmt: skip
+#: Values that Python has and JSON has not.
+_PYTHON = re.compile(r"True|False|None|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+Rows = int | dict[int, int] | None
+#: Options that `repeat` has too.
+Model = Annotated[
+    str | Path,
+    Option(
+        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        show_default=False,
+    ),
+]
+BaseUrl = Annotated[
+    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
+]
+Tokenizer = Annotated[
+    str | Path | None,
+    Option(
+        help="Tokenizer that renders prompts [default: the model's; where unknown, the data's]."
+    ),
+]
+
+
+def parse_rows(rows: str | int | Mapping[int, int] | None) -> Rows:
+    """Return a number of rows, for all configs or by length in tokens.
+
+    >>> parse_rows("40"), parse_rows("4096:40, 8k:20")
+    (40, {4096: 40, 8192: 20})
+    """
+    if rows is None:
+        return None
+    text = str(rows)
+    if isinstance(rows, Mapping):
+        text = ",".join(f"{length}:{count}" for length, count in rows.items())
+    if not re.fullmatch(r"[1-9]\d*|\w+:[1-9]\d*(, *\w+:[1-9]\d*)*", text):
+        msg = f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4k:40,8k:20)"
+        raise UsageError(msg)
+    if ":" not in text:
+        return int(text)
+    pairs = [pair.strip().split(":") for pair in text.split(",")]
+    counts = {parse_length(length, "rows"): int(count) for length, count in pairs}
+    if len(counts) < len(pairs):
+        msg = f"rows {quote(text)}: names a length twice"
+        raise UsageError(msg)
+    return counts
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
+    """Return a value as JSON has it: a path as a text, a number of numpy as one of Python.
+
+    >>> plain({"path": Path("models/x"), "on": (True, 1)})
+    {'path': 'models/x', 'on': [True, 1]}
+    """
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
+
+
+def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return options, which may be written NAME=VALUE, by name.
+
+    A value is JSON, or one of Python's True, False, None, .5 and 5., or else a text.
+
+    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}', "ratio=.5"])
+    {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}, 'ratio': 0.5}
+    """
+    options: dict[str, Any] = {}
+    if isinstance(texts, Mapping):
+        for name, value in texts.items():
+            options[name] = plain(value)
+            try:
+                json.dumps(options[name], ensure_ascii=False).encode()  # as in a run's fingerprint
+            except (TypeError, ValueError, RecursionError) as error:
+                option = f"option {name}={quote(repr(value))}"
+                remedy = "give a function such a value with functools.partial"
+                raise UsageError(option, f"has no form in JSON ({error}); {remedy}") from error
+        return options
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()) or name in options:
+            reason = "given twice" if name in options else "write NAME=VALUE"
+            raise UsageError(f"--option {quote(text)}", reason)  # noqa: EM102
+        try:
+            options[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            options[name] = literal_eval(value) if _PYTHON.fullmatch(value) else value
+    return options
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """The rows, the model, and how it answers."""
+
+    data: Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
+    _: KW_ONLY
+    model: Model = ""
+    procedure: Annotated[
+        str | None,
+        Option(
+            help="Format and sample as a published number was measured (`ruler-data procedures`)."
+        ),
+    ] = None
+    #: Each is a module of `ruler_eval.running.engines` with a function `prepare`.
+    engine: Annotated[
+        Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
+        Option(help="What answers; oracle returns the gold answers."),
+    ] = "vllm"
+    protocol: Annotated[
+        ProtocolName | None,
+        Option(
+            help="How prompts are formatted: completion (default), base, chat or thinking "
+            "(docs/protocols.md)."
+        ),
+    ] = None
+    revision: Annotated[str | None, Option(help="Tag or commit of the data's repo.")] = None
+    configs: Annotated[
+        str | Collection[str] | None,
+        Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
+    ] = None
+    tasks: Annotated[
+        str | Collection[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")
+    ] = None
+    lengths: Annotated[
+        str | Collection[int | str] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
+    ] = None
+    rows: Annotated[
+        str | int | Mapping[int, int] | None,
+        Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+    ] = None
+    tensor_parallel: Annotated[
+        int, Option(help="GPUs that share one copy of the model.", min=1)
+    ] = 1
+    options: Annotated[
+        list[str] | Mapping[str, Any] | None,
+        Option("--option", help="NAME=VALUE for the engine; repeatable."),
+    ] = None
+    extra_tokens: Annotated[
+        int | None,
+        Option(
+            help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+            min=0,
+        ),
+    ] = None
+    samples: Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)] = 1
+    temperature: Annotated[
+        float | None, Option(help="Of sampling [default: 0, greedy].", min=0)
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Option(help="Share of the probability that sampling keeps [default: 1].", min=0, max=1),
+    ] = None
+    no_context: Annotated[bool, Option(help="Leave the context out, as a baseline.")] = False
+    price_in: Annotated[
+        float | None, Option(help="Of a million prompt tokens, for costs.", min=0)
+    ] = None
+    price_out: Annotated[float | None, Option(help="Of a million answer tokens.", min=0)] = None
+    base_url: BaseUrl = None
+    tokenizer: Tokenizer = None
+    model_name: Annotated[
+        str | None, Option(help="Name to record [default: the folder's, or the id].")
+    ] = None
+    model_revision: Annotated[str | None, Option(help="Tag or commit of the model's repo.")] = None
+    generate: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Settle what options decide together, and refuse those that contradict each other.
+
+        A procedure sets options; a function or an address selects its engine.
+
+        Raises:
+            UsageError: a text cannot be read, or two options contradict each other.
+        """
+        settled = {} if self.procedure is None else _as_published(self)
+        if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
+            settled["engine"] = "python" if self.generate else "openai"
+        for name, value in {"protocol": self.protocol or "completion", **settled}.items():
+            object.__setattr__(self, name, value)
+        _ = self.selection, self.settings
+        python, greedy = self.engine == "python", not self.temperature
+        repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
+        conflicts = {
+            "top_p 0: keeps no token; give a share over 0": self.top_p == 0,
+            f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None
+            and greedy
+            and self.procedure is None,
+            "temperature: engine python samples by itself; give its function an --option": python
+            and self.temperature is not None
+            and self.procedure is None,
+            f"generate: engine {self.engine} calls no function; leave --engine out": (
+                self.generate is not None and not python
+            ),
+            f"samples {self.samples}: greedy answers are all the same; add a temperature": (
+                repeats_itself
+            ),
+            f"--base-url is for engine openai; leave it or --engine {self.engine} out": (
+                self.base_url is not None and self.engine != "openai"
+            ),
+        }
+        for message, holds in conflicts.items():
+            if holds:
+                raise UsageError(message)
+
+    @property
+    def selection(self) -> tuple[tuple[str, ...], Rows, tuple[str, ...], tuple[int, ...]]:
+        """Configs, rows, tasks and lengths to run, for `Dataset.choose`."""
+        configs, tasks = parse_names(self.configs, "--configs"), parse_names(self.tasks, "--tasks")
+        return configs, parse_rows(self.rows), tasks, parse_lengths(self.lengths, "--lengths")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Options of the engine by name."""
+        return parse_options(self.options)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Sampling options of requests: neutral, but for those that the user sets."""
+        top_p = {} if self.top_p is None else {"top_p": self.top_p}
+        random = {"temperature": self.temperature, "seed": "of the row and the sample"}
+        return NEUTRAL | top_p | (random if self.temperature else {})
+
+    @cached_property
+    def prompts(self) -> PromptFormat:
+        """How rows are formatted."""
+        protocol = PROTOCOLS[self.protocol or "completion"]
+        extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
+        in_turn = self.procedure is not None and find_procedure(self.procedure).prefix == "turn"
+        return PromptFormat(protocol, extra, self.no_context, prefix_in_turn=in_turn)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the options of this class as JSON values; without a function."""
+        record = {field.name: getattr(self, field.name) for field in fields(EvalConfig)}
+        del record["generate"]
+        names = "configs", "rows", "tasks", "lengths"
+        record |= {n: value or None for n, value in zip(names, self.selection, strict=True)}
+        record["options"] = self.settings
+        return json.loads(json.dumps(record, default=str))  # type: ignore[no-any-return]
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> EvalConfig:
+        """Return the options that `to_record` of this or an earlier version wrote.
+
+        Raises:
+            UsageError: a value is not one of its option.
+        """
+        names = {field.name for field in fields(EvalConfig)} & record.keys()
+        options = {name: record[name] for name in names}
+        for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
+            options[name] = options.get(name) or None
+        return EvalConfig(**fitting(EvalConfig, options))
+
+
+def _as_published(config: EvalConfig) -> dict[str, Any]:
+    """Return the options that a run's procedure sets; fewer rows or lengths are the user's.
+
+    Raises:
+        UsageError: an option contradicts the procedure.
+    """
+    source = find_procedure(config.procedure or "")
+    names = ("temperature", "top_p", "extra_tokens")
+    options = {name: getattr(config, name) for name in ("protocol", *names)}
+    fixed = {name: getattr(source, name, None) for name in names}
+    settled = source.settle(options, protocol=source.protocols, **fixed)
+    return {**settled, "rows": source.rows if config.rows is None else config.rows}

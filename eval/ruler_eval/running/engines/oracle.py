@@ -1,0 +1,45 @@
+"""The oracle: it answers with the gold answers, and so tests everything but the model."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engines.interface import Engine, Request, read_options
+from ruler_eval.running.models import Model
+from ruler_eval.scoring.metrics import gold_text
+
+
+@dataclass(frozen=True)
+class OracleOptions:
+    """Options of the oracle."""
+
+    seconds: float = 0.0  # before each answer
+    fail: int | None = None  # index of rows that stay unscored
+    crash: int | None = None  # index of rows that kill the process, as a fault of a GPU does
+
+
+def prepare(
+    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
+    """Return an oracle, which joins the gold answers by commas."""
+    options = read_options("oracle", OracleOptions, config.settings)
+    return Engine(partial(_generate, options), {}, {}, model.window)
+
+
+def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Answer]:
+    for request in filter(None, requests):
+        time.sleep(options.seconds)
+        if request.row.index == options.crash:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.row.index == options.fail:
+            yield request.failed("the option `fail` names this row")
+            continue
+        text = gold_text(request.row)
+        # No model counts its tokens.
+        yield request.answered(text, "stop", None, options.seconds, hardware="cpu")

@@ -1,0 +1,115 @@
+"""Hugging Face transformers, row by row: slow, and the reference for every other engine."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engines.interface import (
+    Engine,
+    Request,
+    installed_versions,
+    read_options,
+)
+from ruler_eval.running.models import Model
+from ruler_eval.running.run_dir import FREE
+
+
+@dataclass(frozen=True)
+class TransformersOptions:
+    """Options of the engine, by the library's names."""
+
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    device: str | None = None  # by default the first GPU, or the CPU where there is none
+    attn_implementation: str | None = None
+    hf_overrides: Mapping[str, Any] = field(default_factory=dict)
+    trust_remote_code: bool = False
+
+
+def prepare(
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
+    """Return the engine, not loaded."""
+    versions = installed_versions("transformers", "transformers", "torch")
+    options = read_options("transformers", TransformersOptions, config.settings)
+    deciding = {name: setting for name, setting in config.settings.items() if name not in FREE}
+    return Engine(
+        partial(_generate, options, config, model, tokenizer),
+        info={**versions, "dtype": options.dtype, "options": deciding},
+        sampling=config.sampling,
+        window=model.window,
+    )
+
+
+def _generate(
+    options: TransformersOptions,
+    config: EvalConfig,
+    model: Model,
+    tokenizer: PromptTokenizer | None,
+    requests: Iterator[Request | None],
+) -> Iterator[Answer]:
+    """Answer one row at a time, in order: no padding that could change an answer."""
+    import torch
+
+    network, stops = _load(options, config, model)
+    device = network.device
+    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    tokenizer = tokenizer or model.tokenizer()
+    for request in filter(None, requests):
+        start = time.monotonic()
+        ids = torch.tensor([request.ids], device=device)
+        if config.temperature:
+            torch.manual_seed(request.seed)
+        try:
+            with torch.inference_mode():
+                output = network.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=request.max_tokens,
+                    min_new_tokens=config.sampling["min_tokens"],
+                )
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            yield request.failed(f"out of memory: {str(error).splitlines()[0]}")
+            continue
+        generated = output[0, len(request.ids) :].tolist()
+        is_stopped = generated[-1] in stops
+        text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=True)
+        seconds = time.monotonic() - start
+        finish = "stop" if is_stopped else "length"
+        yield request.answered(text, finish, len(generated), seconds, hardware=hardware)
+
+
+def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tuple[Any, set[int]]:
+    """Return the network and the tokens that end an answer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
+
+    logging.disable_progress_bar()
+    trust = options.trust_remote_code
+    origin = {"revision": model.hub_revision or "main", "trust_remote_code": trust}
+    network = AutoModelForCausalLM.from_pretrained(
+        model.source,
+        config=AutoConfig.from_pretrained(model.source, **options.hf_overrides, **origin),
+        dtype=getattr(torch, options.dtype),
+        attn_implementation=options.attn_implementation,
+        use_safetensors=True,  # nothing is unpickled
+        **origin,
+    )
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    network.to(device).eval()
+    ends = network.generation_config.eos_token_id
+    stops = [ends] if isinstance(ends, int) else list(ends or [])
+    # A fresh config: the model's own may set sampling and penalties.
+    network.generation_config = GenerationConfig(
+        eos_token_id=stops or None,
+        pad_token_id=stops[0] if stops else 0,
+        do_sample=bool(config.temperature),
+        **({"top_k": 0, "temperature": config.temperature} if config.temperature else {}),
+        **({} if config.top_p is None else {"top_p": config.top_p}),
+    )
+    return network, set(stops)

@@ -1,0 +1,420 @@
+"""The folder of a run: its description, the journals of its shards, and their locks.
+
+runs/x/run.json                 everything that decides on the answers, and its fingerprint
+runs/x/starts.jsonl             one line for each start: what may differ, and all its options
+runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
+                                names end in the run's fingerprint
+runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
+runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
+runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import try_writing, write_file
+from ruler_data.manifest import BALANCED, FILENAME, reader_of
+from ruler_data.names import counted, quote
+from ruler_data.untrusted.text import parse_json, read_bytes, read_json, read_lines
+from ruler_data.version import __version__
+from ruler_eval.running import journal
+from ruler_eval.running.answers import Answer, Key, settle
+from ruler_eval.running.data import DataInfo
+from ruler_eval.running.sharding import Shard
+
+#: Version of the layout of a run's files.
+FORMAT = 1
+RUN_FILE, STARTS = "run.json", "starts.jsonl"
+#: Why a folder with a manifest is no run.
+A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --data DIR`"
+#: Largest description of a run that is read.
+RUN_BYTES = 16_000_000
+ANSWER_FILES = "answers-*.jsonl"
+#: Seconds for `running` of another process, e.g. of `status`, which holds a shard for an instant.
+GLANCE = 5.0
+#: The files of a shard.
+FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
+_LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
+
+#: Options of engines that do not decide on answers. They may change from one start of a run to the
+#: next, and `starts.jsonl` records them; all others are part of a run's identity. (vLLM computes a
+#: row together with others that wait, so its last bits differ from run to run anyway.)
+FREE = {
+    # Memory of the GPU.
+    "gpu_memory_utilization", "kv_cache_memory_bytes", "num_gpu_blocks_override", "swap_space",
+    "cpu_offload_gb", "block_size",
+    # Rows and tokens at once, and their order.
+    "max_num_seqs", "max_num_batched_tokens", "max_num_partial_prefills", "scheduling_policy",
+    "max_long_partial_prefills", "long_prefill_token_threshold", "async_scheduling",
+    # How weights are loaded and processes started, and logging.
+    "max_parallel_loading_workers", "safetensors_load_strategy", "distributed_executor_backend",
+    "download_dir", "disable_log_stats", "use_tqdm_on_load",
+    # Ray: copies of the model and their places.
+    "copies", "gpus", "wait",
+    # A server: requests at once, when to give up, and which answers are accepted.
+    "concurrency", "patience", "timeout", "tolerance", "stream", "headers",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Everything that decides on the answers of a run."""
+
+    data: DataInfo
+    model: str  # name or Hub id, as the user may publish it; never a path
+    model_revision: str | None  # commit, or sha256 over samples of the weights, where one is known
+    protocol: str
+    engine: str
+    engine_info: dict[str, Any] = field(default_factory=dict)  # versions, dtype, options
+    sampling: dict[str, Any] = field(default_factory=dict)  # besides the rows' own `max_new_tokens`
+    no_context: bool = False  # whether the context was left out, as a baseline
+    #: The prompt with `{content}` for the user's turn and `{answer_prefix}` for the text that opens
+    #: the answer; it shows default system prompts. None where the server renders prompts.
+    frame: str | None = None
+    model_tokenizer: str | None = None  # fingerprint of the one that rendered the prompts; likewise
+    format: int = FORMAT
+    procedure: str = ""  # whose published numbers it repeats; see `ruler_data.procedures`
+
+    @property
+    def samples(self) -> int:
+        """Number of answers to each row."""
+        return int(self.sampling.get("samples", 1))
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Fields that the server refused, so that its own values applied."""
+        return tuple(self.engine_info.get("refused", ()))
+
+    @property
+    def short_fingerprint(self) -> str:
+        """As in the names of its journals."""
+        return self.fingerprint.partition(":")[2][:16]
+
+    @property
+    def fingerprint(self) -> str:
+        """One sha256 over all of it. Answers of different fingerprints are never mixed."""
+        body = asdict(self)
+        del body["data"]["essays"]  # `inputs` stands for them
+        if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
+            del body["data"]["edition"]
+        del body["data"]["rows_version"]  # the digests stand for it
+        if not self.procedure:
+            del body["procedure"]
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+#: What must be the same in two runs that are compared, in the words of a refusal.
+COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
+    "editions": lambda run: run.data.edition,
+    "MAJOR data versions": lambda run: (run.data.rows_version or run.data.data_version).partition(
+        "."
+    )[0],
+    "protocols": lambda run: run.protocol,
+    "contexts": lambda run: "left out" if run.no_context else "given",
+    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
+}
+
+
+def obstacles(first: RunInfo, second: RunInfo) -> Iterator[str]:
+    """Yield what differs between two runs, so that they cannot be compared."""
+    for aspect, value in COMPARABLE.items():
+        value_first, value_second = value(first), value(second)
+        if value_first != value_second:
+            yield f"the {aspect} differ: {value_first} and {value_second}"
+
+
+def why_no_run(place: Path) -> str:
+    """Return why a place is no run, and what to give instead."""
+    runs = sorted(path.parent for path in place.glob(f"*/{RUN_FILE}"))
+    if not place.exists():
+        return "there is no such run"
+    if (place / FILENAME).exists():
+        return A_DATASET
+    if (place.parent / RUN_FILE).is_file():
+        return f"a file of a run; give its folder, {quote(str(place.parent))}"
+    if runs:
+        return f"a folder of runs; give one of them, e.g. {quote(str(runs[0]))}"
+    return f"has no {RUN_FILE}; give the output folder of a run"
+
+
+def read_info(folder: Path) -> RunInfo:
+    """Return the description of a run.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: it is damaged.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise UsageError(quote(str(folder)), why_no_run(folder))
+    try:
+        body = read_bytes(path, RUN_BYTES)
+        run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
+    except ValidationError as error:
+        raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
+    recorded = json.loads(body).get("fingerprint", run.fingerprint)
+    if recorded != run.fingerprint:
+        difference = f"its fingerprint is {recorded}, that of its content {run.fingerprint}"
+        raise RulerError(path, f"edited after it was written: {difference}")
+    return run
+
+
+def faults(error: ValidationError) -> str:
+    """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
+    return "; ".join(
+        ": ".join(filter(None, (".".join(map(str, detail["loc"])), detail["msg"])))
+        for detail in error.errors()[:3]
+    )
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of a run."""
+
+    path: Path
+
+    def file(self, name: str, shard: Shard) -> Path:
+        """Return the path of a file of a shard, e.g. its `LOCK`."""
+        return self.path / name.format(shard.name)
+
+    def checked(self) -> "RunFolder":
+        """Return the same if it can take a run; this leaves no trace."""
+        with self._writing():
+            try_writing(self.path)
+        return self
+
+    def begin(self, info: RunInfo, held: Shard) -> None:
+        """Write the description of the run, or check that the folder has the same one.
+
+        That of a run without answers is replaced, unless a shard other than `held` runs.
+        """
+        body = json.dumps({"fingerprint": info.fingerprint, **asdict(info)}, indent=1)
+        path = self.path / RUN_FILE
+        with self._writing(), self._lock():
+            if path.exists():
+                try:
+                    differing = _differences(read_json(path, RUN_BYTES), json.loads(body))
+                except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                    reason = "is not the description of a run; name a new folder"
+                    raise UsageError(path, reason) from error
+                if not differing:
+                    return
+                answered = any(answer.error is None for answer in self.answers().values())
+                if answered or self.running() - {held}:
+                    problem = f"holds another run: {'; '.join(differing[:3])}"
+                    remedy = "give the options that it was started with, or another --out"
+                    raise UsageError(self.path, f"{problem}; {remedy}")
+            elif stray := next(self.path.glob(ANSWER_FILES), None):
+                reason = f"holds {stray.name} but no {RUN_FILE}; name a new folder"
+                raise UsageError(self.path, reason)
+            write_file(path, body + "\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        where = f"--out {quote(str(self.path), 200)}"
+        try:
+            if (self.path / FILENAME).exists():
+                raise UsageError(where, "holds a dataset; give the run its own folder")
+            yield
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror or error}; choose another folder"
+            raise UsageError(where, reason) from error
+
+    def _lock(self, name: str = ".run.lock", wait: float = -1) -> FileLock:
+        self.path.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.path / name, timeout=wait)
+
+    @contextmanager
+    def hold(self, shard: Shard) -> Iterator[None]:
+        """Hold a shard, so that no other process answers its rows; nor shards of another count."""
+        with self._writing(), self._lock():
+            shards = {
+                shard_running
+                for shard_running in self.running()
+                if shard_running.count != shard.count
+            }
+            lock = self._lock(LOCK.format(shard.name), GLANCE)
+            try:
+                if not shards:
+                    lock.acquire()
+            except Timeout:
+                shards = {shard}
+            if shards:
+                reason = f"shard {min(shards)} is running; wait for it, or stop it"
+                raise RulerError(self.path, reason)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def running(self) -> set[Shard]:
+        """Return the shards that a process runs, on this machine or one that shares its locks.
+
+        A lock that cannot be opened, e.g. on a read-only disk, counts as free.
+        """
+        shards = set()
+        for path in self.path.glob(LOCK.format("*")):
+            if match := _LOCKED.fullmatch(path.name):
+                try:
+                    with FileLock(path, timeout=0):
+                        pass
+                except Timeout:
+                    shards.add(Shard(int(match[1]), int(match[2])))
+                except OSError:
+                    continue
+        return shards
+
+    def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
+        """Append what may differ between the starts of a run to `starts.jsonl`."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        run = {"at": at, "shard": str(shard), "version": __version__}
+        with (self.path / STARTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**run, "fingerprint": info.fingerprint, **start}) + "\n")
+
+    def starts(self) -> Iterator[dict[str, Any]]:
+        """Yield the records of all starts, the newest last."""
+        with suppress(OSError):
+            for line in read_lines(self.path / STARTS):
+                with suppress(ValueError, TypeError):  # a crash may have cut a line
+                    yield dict(parse_json(line))
+
+    def rows_per_second(self) -> float | None:
+        """Return the rows that running processes finish in a second; None if that is not known."""
+        starts = {start["shard"]: start for start in self.starts() if "shard" in start}
+        speeds = []
+        for shard in self.running():
+            start = starts.get(str(shard), {})
+            name = journal.NAME.format(shard.name, start.get("journal"), "*")
+            for path in self.path.glob(name):
+                at = datetime.fromisoformat(start["at"]).timestamp()
+                if (seconds := path.stat().st_mtime - at) >= 0:  # else the clock was set back
+                    rows = sum(1 for _ in read_lines(path))
+                    speeds.append(rows / max(seconds, 1.0))
+        return sum(speeds) if speeds else None
+
+    def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
+        """Return the record of each row: the first answer of the run's model, else the last error.
+
+        `torn` as in `records`.
+        """
+        return settle(self.records(torn))
+
+    def records(self, torn: list[str] | None = None) -> list[Answer]:
+        """Return all records of the run, in the order of their files and lines.
+
+        Answers in journals of another run, and to rows that the run has not, do not count.
+
+        Args:
+            torn: where to add a note of each line or file that is ignored.
+        """
+        info, notes = read_info(self.path), [] if torn is None else torn
+        records, foreign, rows = list[Answer](), Counter[str](), info.data.rows
+        has_names = any("journal" in start for start in self.starts())
+        for path in sorted(self.path.glob(ANSWER_FILES)):
+            ignored, run = list[str](), journal.run_of(path)
+            # Since journals have unique names, which starts record, each names its run.
+            is_own = run == info.short_fingerprint or (run is None and not has_names)
+            for record in journal.read(path, ignored):
+                is_row = record.index < rows.get(record.config, 0) and record.sample < info.samples
+                if is_own and is_row:
+                    records.append(record)
+                elif record.error is None:
+                    foreign[path.name] += 1
+            if len(ignored) > 1:
+                count = counted(len(ignored), "line")
+                ignored = [f"{path.name}: {count} torn or not of a journal; ignored"]
+            notes += ignored
+        of_others = (
+            f"{name}: {counted(n, 'answer')} of another run" for name, n in foreign.items()
+        )
+        notes.extend(f"{note}; ignored" for note in of_others)
+        return records
+
+
+def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
+    """Return what differs between two descriptions, one line for each part; rows and model first.
+
+    >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
+    ["model is 'a' in the folder and 'b' now"]
+    """
+    # Older versions recorded free options, and texts that are redacted now.
+    before, now = (dict(_leaves(redact(body, distinct=True))) for body in (recorded, requested))
+    lines: dict[str, str] = {}
+    for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
+        old, new = (ascii(body[name]) if name in body else "missing" for body in (before, now))
+        free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
+        if old != new and not free:
+            unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
+            alike = next(unlike, min(len(old), len(new)))
+            start = alike - 20 if alike > 40 else 0
+            old, new = (
+                "..." * bool(start) + text[start : start + 60] + "..." * bool(text[start + 60 :])
+                for text in (old, new)
+            )
+            shown = _AS_OPTION.sub("--option ", name)
+            difference = f"{shown} is {old} in the folder and {new} now"
+            lines.setdefault(name.partition(".")[0], difference)
+    return list(lines.values())
+
+
+#: Where an engine's options stand in a description.
+_AS_OPTION = re.compile(r"^engine_info\.(arguments|options)\.")
+
+
+def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name of each value in a description, e.g. `data.seed`, and the value.
+
+    A function's argument is one value, also {} or None, which elsewhere stands for a field that is
+    missing.
+    """
+    for name, inner in dict(value).items():
+        is_argument = prefix == "engine_info.arguments."
+        if isinstance(inner, dict) and not is_argument:
+            yield from _leaves(inner, f"{prefix}{name}.")
+        elif inner is not None or is_argument:
+            yield prefix + name, json.loads(json.dumps(inner, sort_keys=True))
+
+
+_SECRET = re.compile(
+    r"\b(?:hf_|sk-|gh[a-z]_|github_pat_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+"
+)
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+#: The folders of a text that is a path, spaces included, or of paths in a text.
+_FOLDERS = re.compile(
+    r"\A(?:~|\.{0,2}[/\\]|[A-Za-z]:)(?s:.*)[/\\]"
+    r"|(?<![\w.])(?:~[^\s/\\]*|\.{1,2}|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+"
+)
+
+
+def redact(value: Any, *, distinct: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value without secrets, addresses and the folders of paths.
+
+    With `distinct`, a text that loses something ends in a hash of the whole.
+
+    >>> redact({"model": "/home/ann/llama", "url": "http://gpu7:8000/v1", "dtype": "bfloat16"})
+    {'model': 'llama', 'url': '[address]', 'dtype': 'bfloat16'}
+    >>> redact(["/home/ann/llama", "org/llama"], distinct=True)
+    ['llama#473538d928910c9d', 'org/llama']
+    """
+    if isinstance(value, dict):
+        return {str(key): redact(item, distinct=distinct) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact(item, distinct=distinct) for item in value]
+    if not isinstance(value, str):
+        return value
+    text = _FOLDERS.sub("", _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value)))
+    whole = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text}#{whole[:16]}" if distinct and text != value else text

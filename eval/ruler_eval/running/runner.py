@@ -1,0 +1,400 @@
+"""A run: frozen rows go in, one journal line for each comes out.
+
+`open_job` goes from the options to an engine that is ready to load, and checks that every prompt
+fits; `run_shard` then answers the rows of one shard that have no answer yet. Prompts are rendered
+on a thread while the engine computes. An exception of an engine becomes one line for the user and
+a file with the traceback.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar, cast
+
+from pydantic import ValidationError
+
+from ruler_data import terminal
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import write_file
+from ruler_data.names import counted, parse_config
+from ruler_data.progress import progress
+from ruler_data.reasoning import opens, split
+from ruler_data.row import Row
+from ruler_data.terminal import warn
+from ruler_eval.running import journal
+from ruler_eval.running.answers import Answer, Key
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.decide import HELD, Decision, Question
+from ruler_eval.running.engines import Engine, Request, prepare
+from ruler_eval.running.inputs import Inputs, open_inputs
+from ruler_eval.running.models import trained_window
+from ruler_eval.running.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact
+from ruler_eval.running.sharding import Shard, shares_of
+from ruler_eval.running.spending import NO_BUDGET, Budget, Ledger, Prices, Spent
+
+#: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
+AHEAD = 4
+
+#: Characters of an engine's message that are repeated.
+LONGEST = 300
+
+
+@dataclass(frozen=True)
+class RunJob(Inputs):
+    """A run, opened and checked."""
+
+    engine: Engine
+
+    @property
+    def info(self) -> RunInfo:
+        """Everything that decides on the answers; of a server, once its engine is open."""
+        prompts, samples = self.prompts, self.config.samples
+        tokenizer = None if self.engine.renders_prompts else self.tokenizer
+        sampling = {"extra_tokens": prompts.extra_tokens, **self.engine.sampling}
+        sampling |= {"samples": samples} if samples > 1 else {}
+        return RunInfo(
+            data=self.data.info,
+            model=self.model.name,
+            model_revision=self.model.revision,
+            protocol=prompts.protocol.name,
+            engine=self.config.engine,
+            engine_info=redact(self.engine.info, distinct=True),
+            sampling=redact(sampling, distinct=True),
+            no_context=prompts.no_context,
+            frame=prompts.frame(tokenizer) if tokenizer else None,
+            model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
+            procedure=self.config.procedure or "",
+        )
+
+    def request(self, config: str, row: Row) -> Request:
+        """Return a row as a request.
+
+        Raises:
+            RulerError: the prompt is not as long as the data says, or over the window.
+        """
+        ids = self.ids(row)
+        for reason in self.length_errors(row, ids, self.engine.window).values():
+            place = f"{config}/{row.index}"
+            raise RulerError(place, f"{reason}; see `ruler-eval doctor`")
+        return Request(config, row, ids, self.room(row))
+
+    def finished(self, answer: Answer) -> Answer:
+        """Return an answer with its model, and of protocol `thinking` its reasoning apart.
+
+        A server names its model itself, or nobody knows it.
+        """
+        if self.config.engine != "openai" and answer.error is None:
+            answer = replace(answer, model=answer.model or self.model.name)
+        if self.prompts.protocol.name != "thinking" or not answer.text or answer.reasoning:
+            return answer
+        thought, text = split(answer.text, opened=opens(self.info.frame))
+        return answer if thought is None else replace(answer, text=text, reasoning=thought)
+
+
+def open_job(config: EvalConfig, more: int = 0) -> RunJob:
+    """Return a run whose prompts all fit; nothing heavy is loaded.
+
+    Args:
+        config: rows, model and how it answers.
+        more: tokens by which prompts may be longer than the rows say.
+    """
+    inputs = open_inputs(config)
+    if difference := inputs.tokenizer_difference():
+        if config.tokenizer is None:
+            raise UsageError("tokenizer", difference)  # noqa: EM101
+        warn(f"tokenizer: {difference}")
+    if isinstance(most := config.selection[1], int):
+        few = {name: rows for name, rows in inputs.data.rows.items() if rows < most}
+        for name in [*few][:1]:
+            warn(f"--rows {most}: {name} has {few[name]}; all of them are asked")
+    inputs.use_fast_counter()
+    longest = inputs.longest_requests()
+    engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()) + more)
+    inputs.refuse_over_window(longest, engine.window)
+    return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
+
+
+def run_shard(
+    job: RunJob,
+    folder: RunFolder,
+    shard: Shard,
+    question: Question | None = None,
+    *,
+    budget: Budget = NO_BUDGET,
+    bar: bool = True,
+) -> str | None:
+    """Answer the rows of a shard that have no answer yet; `bar` shows progress on a terminal.
+
+    With a question, rows are generated only until it is decided.
+
+    Returns:
+        How many of the rows have no answer now, and why; None if all have one.
+    """
+    decision = Decision(question, job.data, job.info) if question else None
+    with folder.hold(shard):
+        if job.engine.open is not None:
+            job = replace(job, engine=job.engine.open())
+        folder.begin(job.info, shard)
+        name = journal.unique()
+        pending = _resume(job, folder, shard, name, question)
+        stream: Iterator[Request | None] = requests(job, pending)
+        if decision is not None:
+            answered = folder.answers()
+            for key in pending:
+                answered.pop(key, None)
+            rows = decision.rows(answered, HELD if job.config.engine == "vllm" else None)
+            stream = (place_of_row and job.request(*place_of_row) for place_of_row in rows)
+        run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
+        prices = Prices.read(vars(job.config))
+        ledger = Ledger(budget, prices, Spent.of(folder.records()))
+        answers = journal.Journal(folder.path, shard.name, run, name)
+        tokens = sum(parse_config(config)[1] for config, *_ in pending)
+        context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
+        with closing(answers), context as advance:
+            for answer in _generate(job, stream, folder.file(FAILURE, shard), ledger):
+                answers.add(answer)
+                ledger.add(answer)
+                advance(answer.config, 1)
+                if decision is not None:
+                    decision.add(answer)
+    records = folder.answers()  # as `status` and `score` see them, whatever this process did
+    unanswered = _unanswered(job, shard, records)
+    errors = [records[key].error or "another question" for key in unanswered if key in records]
+    missing = len(unanswered) - len(errors)
+    if question and missing:
+        decision = Decision(question, job.data, job.info)
+        decision.replay(records)
+        missing = 0 if decision.is_over else missing
+    if not errors and not missing:
+        return None
+    if ledger.is_reached:
+        return f"{folder.path}: shard {shard}: {missing} rows were not run: {ledger.line}"
+    reason = f" ({errors[0]})" if errors else ""
+    return (
+        f"{folder.path}: shard {shard}: {counted(len(errors), 'row')} could not be answered{reason}"
+        f", {missing} were not run; run the command again to run only these rows"
+    )
+
+
+def _resume(
+    job: RunJob, folder: RunFolder, shard: Shard, name: str, question: Question | None
+) -> list[Key]:
+    """Record the start, with the name of its journal; return the rows of a shard without answer."""
+    torn: list[str] = []
+    records = folder.answers(torn)
+    pending = _unanswered(job, shard, records)
+    for note in torn[:3]:
+        warn(note)
+    if failures := sum(key in records for key in pending):
+        warn(f"retrying {counted(failures, 'row')} that failed before")
+    folder.file(FAILURE, shard).unlink(missing_ok=True)
+    model = job.model
+    start = {
+        "journal": name,
+        "data": str(job.data.source.folder.absolute()),
+        "window": model.window,
+        "trained_window": trained_window(model.config),
+        **(question.to_record() if question else {}),
+        "arguments": {
+            **job.config.to_record(),
+            "model": model.source if model.folder and not model.hub_revision else job.config.model,
+            "base_url": None,  # an address is never written
+            "options": _without_secrets(job.config.settings),
+        },
+    }
+    folder.log_start(job.info, shard, start)
+    return pending
+
+
+def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an engine's options without the values of headers, but for names of variables."""
+    headers = options.get("headers")
+    if not isinstance(headers, dict):
+        return dict(options)
+    shown = {n: v if str(v).startswith("$") else "[secret]" for n, v in headers.items()}
+    return {**options, "headers": shown}
+
+
+def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> list[Key]:
+    """Return the rows of a shard that have no answer, or one to another question."""
+    digests = {config: job.data.questions(config) for config in {config for config, *_ in records}}
+    answered = {
+        key
+        for key, answer in records.items()
+        if answer.error is None
+        and answer.question_digest in (None, digests[answer.config][answer.index])
+    }
+    share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
+    return [key for key in share if key not in answered]
+
+
+def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
+    """Yield rows as requests, config by config, read as they are needed; samples together.
+
+    The longest configs come first, so that no engine ends with one long row while it idles.
+    """
+    samples: dict[str, dict[int, list[int]]] = {}
+    for config, index, sample in sorted(pending, key=lambda key: -parse_config(key[0])[1]):
+        samples.setdefault(config, {}).setdefault(index, []).append(sample)
+    for config, rows in samples.items():
+        for row in job.data.read_alike(config, rows):
+            request = job.request(config, row)
+            for sample in rows[row.index]:
+                yield replace(request, sample=sample)
+
+
+def _generate(
+    job: RunJob, stream: Iterator[Request | None], failure: Path, ledger: Ledger
+) -> Iterator[Answer]:
+    """Yield the engine's answers."""
+    with closing(prefetch(stream, AHEAD)) as rendered:
+        ready = ledger.admit(rendered)
+        first = next(ready, None)
+        if first is None:  # no model is loaded for nothing
+            return
+        answers = job.engine.generate(chain([first], ready))
+        try:
+            with engine_errors(job, failure):
+                yield from map(job.finished, answers)
+        finally:
+            getattr(answers, "close", lambda: None)()
+
+
+@contextmanager
+def engine_errors(job: RunJob, file: Path | None = None) -> Iterator[None]:
+    """Turn an exception of the engine into one line; its traceback goes to the file of a run."""
+    try:
+        yield
+    except RulerError:
+        raise
+    except Exception as error:  # engines are other people's programs and raise anything
+        text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
+        reason = text[:LONGEST].partition("\n")[0]
+        msg = f"engine {job.config.engine} failed ({type(error).__name__}: {reason})"
+        if file is not None:
+            write_file(file, "".join(traceback.format_exception(error)))
+            msg += f"; the traceback is in {file}; answers so far are kept, run it again to resume"
+        raise RulerError(msg) from error
+
+
+T = TypeVar("T")
+#: Marks the end of a source.
+_END = object()
+
+
+def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
+    """Yield the items of a source, of which a thread makes up to `depth` ahead.
+
+    What the source raises is raised here, in its place. A reader that stops waits for the item in
+    work, because a thread that is inside pyarrow when Python exits aborts the process.
+    """
+    pool = ThreadPoolExecutor(1, "prompts")
+    try:
+        ahead = deque(pool.submit(next, source, _END) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(pool.submit(next, source, _END))
+            yield cast(T, item)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+#: Seconds that processes have to end by themselves.
+GRACE = 60.0
+#: What a process does.
+WORK = "import ruler_eval; from ruler_eval.running.runner import work; work(ruler_eval.run)"
+
+
+def devices(groups: int, size: int, visible: str | None) -> list[str]:
+    """Return CUDA_VISIBLE_DEVICES of each group; `visible` is this process's, None for all GPUs.
+
+    >>> devices(2, 2, None), devices(2, 1, "5,7")
+    (['0,1', '2,3'], ['5', '7'])
+    """
+    everything = ",".join(map(str, range(groups * size)))
+    names = [name for name in (everything if visible is None else visible).split(",") if name]
+    if len(names) < groups * size:
+        need = f"--data-parallel {groups} of {size} GPUs needs {groups * size}"
+        raise UsageError(need + f", CUDA_VISIBLE_DEVICES names {len(names)}")
+    return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
+
+
+def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: int) -> None:
+    """Run a shard in one process per group of GPUs."""
+    gpus = devices(groups, config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    arguments = {**config.to_record(), "out": str(folder.path)}
+    folder.path.mkdir(parents=True, exist_ok=True)
+    processes: dict[Shard, subprocess.Popen[bytes]] = {}
+    try:
+        for number, visible in enumerate(gpus):
+            shard_here = Shard(shard.index * groups + number, shard.count * groups)
+            arguments["shard"] = str(shard_here)
+            processes[shard_here] = _start(arguments, visible, folder.file(LOG, shard_here))
+        if terminal.is_terminal():
+            terminal.tell(f"{groups} processes; `ruler-eval status {folder.path}` shows their rows")
+        for process in processes.values():
+            process.wait()
+    finally:
+        for process in processes.values():
+            process.terminate()  # nothing, if it has ended
+        for process in processes.values():
+            with process:  # its input is closed, and its end awaited
+                try:
+                    process.wait(GRACE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+    exits = {
+        shard_ended: process.returncode
+        for shard_ended, process in processes.items()
+        if process.returncode
+    }
+    if exits:
+        errors = (f"shard {shard_ended}: {_last_error(folder.file(LOG, shard_ended), code)}"
+                  for shard_ended, code in exits.items())  # fmt: skip
+        problem = f"{len(exits)} of {groups} shards failed"
+        raise RulerError(problem, f"{'; '.join(errors)}; run it again to resume")
+
+
+def _start(arguments: dict[str, Any], visible: str, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", WORK, "--shard", arguments["shard"]],  # shown by ps
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": visible},
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(arguments).encode() + b"\n")
+    process.stdin.flush()  # it stays open: a process ends when it is closed
+    return process
+
+
+def _last_error(log: Path, code: int) -> str:
+    """Return the line in which a process reported its failure, else where its output is."""
+    lines = log.read_text("utf-8", "replace").splitlines()
+    errors = [line for line in lines if line.startswith("ruler-eval: ")]
+    return errors[-1].removeprefix("ruler-eval: ") if errors else f"ended with {code}, see {log}"
+
+
+def work(run: Callable[..., Any]) -> None:
+    """Run the shard whose arguments come on standard input; end when that is closed."""
+    arguments = json.loads(sys.stdin.buffer.readline())
+
+    def end_with_parent() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    program = "ruler-eval"
+    Thread(target=end_with_parent, daemon=True).start()
+    terminal.run(program, lambda: sys.exit(terminal.print_result(program, run(**arguments))))

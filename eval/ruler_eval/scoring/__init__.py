@@ -1,0 +1,1 @@
+"""Score answers: one table, a line for each row."""

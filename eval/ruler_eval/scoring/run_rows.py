@@ -1,0 +1,110 @@
+"""The rows of a run, found again and held against what the run recorded of them."""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ruler_data.dataset import Dataset as LoadedDataset
+from ruler_data.dataset import Rows
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import FILENAME
+from ruler_data.names import is_repo
+from ruler_data.terminal import visible_line
+from ruler_eval.running.data import DataInfo, Dataset, open_dataset
+from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
+
+#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
+Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
+#: What a run records of its rows and the manifest says, too.
+RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition")
+
+
+def rows_of_run(
+    folder: Path, run: RunInfo, data: Data | None = None, revision: str | None = None
+) -> Dataset:
+    """Return the rows of a run, not fetched; they must be those that it recorded.
+
+    They are looked for in `data`; by default where the run read them.
+
+    Raises:
+        UsageError: it is not known where they are.
+        RulerError: they are others, or the run describes them otherwise than their manifest.
+    """
+    # A repo without a revision may be the one whose index led the run to another repo.
+    is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
+    is_redirected = revision is None and run.data.repo and is_repo_name
+    starts = reversed([*RunFolder(folder).starts()])
+    folders = (str(start["data"]) for start in starts if "data" in start)
+    local = next((path for path in folders if Path(path, FILENAME).is_file()), None)
+    source = run.data.repo if is_redirected else data or run.data.repo or local
+    if source is None:
+        msg = (
+            "--data is missing: give the folder or Hub repo of the rows "
+            f"(tokenizer {visible_line(run.data.tokenizer)}) to `ruler-eval score`"
+        )
+        raise UsageError(msg)
+    commit = run.data.revision if source == run.data.repo else None
+    dataset = open_rows(source, revision or commit)
+    for difference in _differences(run.data, dataset):
+        raise RulerError(folder, f"{difference}; give --data the dataset of the run")
+    return replace(dataset, rows=run.data.rows)
+
+
+def texts_of_run(
+    folder: Path, keys: Collection[tuple[str, int]], data: Data | None = None
+) -> dict[tuple[str, int], tuple[str, tuple[str, ...], str]]:
+    """Return question, gold answers and first answer of rows of a run, by config and index.
+
+    Rows without an answer are left out, and all of a folder that holds no run.
+    """
+    if not (folder / RUN_FILE).is_file():
+        return {}
+    dataset = rows_of_run(folder, read_info(folder), data)
+    dataset.fetch()
+    answers = RunFolder(folder).answers([])
+    return {
+        (config, row.index): (row.question, row.outputs, answer.text or "")
+        for config in dict.fromkeys(config for config, _ in keys)
+        for row in dataset.question_rows(config)
+        if (config, row.index) in keys and (answer := answers.get((config, row.index, 0)))
+    }
+
+
+def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
+    """Return the rows that `data` names, not fetched."""
+    if data is None:
+        msg = "--data is missing: give the folder or Hub repo of the rows"
+        raise UsageError(msg)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Rows):
+        return Dataset(data.source, {data.config: len(data)})
+    if isinstance(data, LoadedDataset):
+        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
+    return open_dataset(str(data), revision)
+
+
+def _differences(recorded: DataInfo, data: Dataset) -> Iterator[str]:
+    """Yield what a run says of its rows and their manifest does not."""
+    for config, digest in recorded.digests.items():
+        info = data.manifest.configs.get(config)
+        if info is None or info.digest != digest:
+            digest_there = info.digest if info else "no such config"
+            yield f"{config}: the run used rows {digest}, the data has {digest_there}"
+        elif not 0 < recorded.rows.get(config, 0) <= info.rows:
+            yield f"{config}: the run has {recorded.rows.get(config, 0)} rows, the data {info.rows}"
+    actual = data.info
+    for name in RECORDED:
+        said, true = getattr(recorded, name), getattr(actual, name)
+        if said != true:
+            yield f"the run says that {name} is {said}, the manifest of the rows {true}"
+    is_local = not recorded.repo and not actual.repo  # a release has a version of its own
+    versions = {
+        "rows_version": (recorded.rows_version or actual.rows_version, actual.rows_version),
+        "data_version": (recorded.data_version, actual.data_version) if is_local else ("", ""),
+        "inputs": (recorded.inputs or actual.inputs, actual.inputs) if is_local else ("", ""),
+    }
+    for name, (said, true) in versions.items():
+        if said != true:
+            yield f"the run says that {name} is {said}, the manifest of the rows {true}"
