@@ -5,6 +5,7 @@ import hashlib
 import json
 import zipfile
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import mistral_common
@@ -14,7 +15,7 @@ import tokenizers
 
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Sibling
-from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers import load_tokenizer, protocol
 from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.file import Member, Wheel, read_member, vocabulary
 from ruler_data.tokenizers.hf import HfTokenizer, Origin
@@ -222,3 +223,20 @@ def test_what_two_places_lack_alike_is_said_once() -> None:
         load_tokenizer("gemma3")
     said = str(refused.value)
     assert said.count("downloads are off") == 1 and len(said) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("mistral", "mistral-common", "mistral"), ("gpt-4o", "tiktoken", "tiktoken")],
+)
+def test_a_tokenizer_whose_package_is_absent_names_the_command_that_installs_it(
+    name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(asked: str) -> str:
+        if asked == package:
+            raise PackageNotFoundError(asked)
+        return version(asked)
+
+    monkeypatch.setattr(protocol, "version", absent)
+    with pytest.raises(UsageError, match=rf"{name}: .*{package} .*pip install -e '\.\[{extra}\]'"):
+        load_tokenizer(name)

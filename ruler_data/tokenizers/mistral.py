@@ -7,7 +7,6 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,7 @@ from ruler_data.tokenizers.counters import (
     decoded,
     gigatoken_counter,
 )
-from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
+from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer, installed
 from ruler_data.tokenizers.tiktoken import tokenizer_json
 from ruler_data.untrusted.text import JSON_BYTES, parse_json, read_bytes
 
@@ -63,7 +62,7 @@ class MistralCommonTokenizer(PromptTokenizer):
     def __init__(self, path: Path, name: str) -> None:
         """Name a tokenizer file; it is loaded at first use, because Tekken takes a second."""
         self._path = path
-        package = f"mistral-common {version('mistral-common')}"
+        package = installed("mistral-common", "mistral", name)
         files = hash_files(path.parent, [path.name])
         super().__init__(TokenizerInfo(name, None, package, files, 0, 0, engine=package))
 
@@ -177,14 +176,14 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
     """Return a tokenizer that the installed `mistral-common` includes.
 
     Raises:
-        UsageError: its version does not include the file.
+        UsageError: it is not installed, or its version does not include the file.
     """
+    package = installed("mistral-common", "mistral", name)
     import mistral_common
 
     path = Path(mistral_common.__file__).parent / "data" / filename
     if not path.exists():
-        msg = f"tokenizer {name}: mistral-common {version('mistral-common')} has no {filename}"
-        raise UsageError(msg)
+        raise UsageError(f"tokenizer {name}: {package} has no {filename}")
     return MistralCommonTokenizer(path, name)
 
 

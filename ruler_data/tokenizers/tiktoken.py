@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from ruler_data.files import cache_dir
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.network import download
 from ruler_data.tokenizers.counters import Counter, CounterName, Probes, decoded
-from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer
+from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer, installed
 
 if TYPE_CHECKING:
     import tiktoken
@@ -38,8 +37,8 @@ class TiktokenTokenizer(PromptTokenizer):
         Raises:
             UsageError: it is not in the cache and cannot be downloaded.
         """
+        package = installed("tiktoken", "tiktoken", name)
         self._encoding = _load(source, name, file, allow_download)
-        package = f"tiktoken {version('tiktoken')}"
         files = {f"{source}.tiktoken": file.sha256}
         super().__init__(TokenizerInfo(name, None, package, files, 0, 0, engine=package))
 

@@ -117,7 +117,7 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()) or name in options:
             reason = "given twice" if name in options else "write NAME=VALUE"
-            raise UsageError(f"--option {quote(text)}", reason)  # noqa: EM102
+            raise UsageError(f"--option {quote(text)}", reason)
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):

@@ -191,7 +191,7 @@ def _refuse_other_rows(procedure: Procedure, data: Dataset) -> None:
         if required is not None and value != required:
             problem = f"rows of {name} {required}, and the data have {value}"
             build = f"build them with `ruler-data build --procedure {procedure.name}`"
-            raise UsageError(f"--procedure {procedure.name}", f"{problem}; {build}")  # noqa: EM102
+            raise UsageError(f"--procedure {procedure.name}", f"{problem}; {build}")
 
 
 def _read_index(where: str) -> Index:

@@ -112,7 +112,7 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
     inputs = open_inputs(config)
     if difference := inputs.tokenizer_difference():
         if config.tokenizer is None:
-            raise UsageError("tokenizer", difference)  # noqa: EM101
+            raise UsageError("tokenizer", difference)
         warn(f"tokenizer: {difference}")
     if isinstance(most := config.selection[1], int):
         few = {name: rows for name, rows in inputs.data.rows.items() if rows < most}

@@ -116,7 +116,7 @@ def _public_address(url: str | None) -> str:
         address = f"http://{host}" + "/v1" * ("/" not in host)
         near = f"; did you mean {address}?" if "://" not in host else ""
         reason = f"not an address, e.g. http://127.0.0.1:8000/v1{near}"
-        raise UsageError(f"--base-url {quote(host)}", reason)  # noqa: EM102
+        raise UsageError(f"--base-url {quote(host)}", reason)
     return name
 
 

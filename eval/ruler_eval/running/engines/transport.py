@@ -157,7 +157,7 @@ class Transport:
             raise RequestError(reason, temporary=True) from error
         text = data.decode("utf-8", "replace")
         if len(data) > MOST:
-            raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)  # noqa: EM102
+            raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
         pause = wait_of(reply.headers, tokens)
         if reply.status_code != 200:
             raise _failed(reply.status_code, text, pause)
