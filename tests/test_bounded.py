@@ -78,7 +78,7 @@ def limits() -> Iterator[None]:
 VALUES = {
     "against", "attr", "config", "configs", "edition", "engine", "engine_options", "files", "form",
     "length", "lengths", "model_name", "model_revision", "options", "org", "procedure", "protocol",
-    "revision", "rows", "score", "shard", "task", "tasks", "template", "until_decided", "version",
+    "revision", "rows", "score", "shard", "task", "tasks", "template", "version",
 }  # fmt: skip
 #: By public function and parameter: the kind of place that it reads. `written` is not read, `hub`
 #: a repo; what reads `data` reads repos, too.
@@ -116,7 +116,7 @@ DOORS: dict[Function, dict[str, str]] = {
     },
     ruler_eval.run: {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
-        "out": "run", "baseline": "run",
+        "out": "run",
     },
     ruler_eval.repeat: {
         "run": "run", "data": "data", "model": "model", "tokenizer": "model",
@@ -481,8 +481,6 @@ def arguments(function: Function, parameter: str, place: object, good: Any) -> d
         values = dict(PAGES)
     if parameter == "haystack" and function is ruler_builders.build:
         values |= {"suite": "domains", "tasks": "all"}
-    if function is ruler_eval.run and parameter == "baseline":
-        values["until_decided"] = "not-worse"
     if place == "org/x" and "revision" in inspect.signature(function).parameters:
         values["revision"] = "main"
     if parameter == "data" and function in (ruler_eval.score, ruler_report.results):

@@ -1,6 +1,6 @@
 """Every conclusion of random sets of runs follows from one array, checked by code of its own.
 
-The runs are partial, claimed, decided, refused, subsets, prefixes, of other seeds, essays, suites,
+The runs are partial, claimed, refused, subsets, prefixes, of other seeds, essays, suites,
 protocols and editions. What checks them resamples nothing: it reads scores row by row, and counts
 draws of the means.
 """
@@ -30,16 +30,15 @@ SETS = 60
 TASKS = ("vt", "cwe", "niah_single_1")
 RULER2 = ("mk_niah_easy", "mv_niah_hard", "qa_medium")
 LENGTHS = (4096, 8192)
-DECIDED = "effective length at 85.6: 4,096 tokens, decided after 9 rows of each task"
 
 
 def random_run(rng: random.Random, name: str, pool: int, tasks: tuple[str, ...]) -> Scores:
     """Return a run of one of many kinds."""
     kind = rng.choice(
         ["whole"] * 3 + ["prefix", "subset", "holes", "fewer", "seed", "refused", "claimed",
-         "essays", "empty", "two samples", "decided", "protocol", "edition"]
+         "essays", "empty", "two samples", "protocol", "edition"]
     )  # fmt: skip
-    missing = {"holes": 0.3, "empty": 0.9, "decided": 0.8}.get(kind, 0.0)
+    missing = {"holes": 0.3, "empty": 0.9}.get(kind, 0.0)
     chance = rng.choice((0.0, 0.3, 0.6, 0.61, 0.9, 1.0))
     rows = rng.randrange(1, pool + 1) if kind == "prefix" else pool
     chosen = sorted(rng.sample(range(pool), rng.randrange(1, pool + 1)))
@@ -77,7 +76,6 @@ def random_run(rng: random.Random, name: str, pool: int, tasks: tuple[str, ...])
     return replace(
         run, run=info, fingerprint=name, configs=exact, validity=bad,
         claimed="only results.json was read" if kind == "claimed" else "",
-        notes=(DECIDED,) if kind == "decided" else (),
     )  # fmt: skip
 
 
@@ -236,8 +234,6 @@ def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: 
             if number % 3 == 0:
                 report = build(runs, medium=None, force=True)
                 check_sentences(field, report.verdict)
-                for label, run in zip(field.labels, runs, strict=True):
-                    assert (f"{label}: {DECIDED}." in report.verdict) == (DECIDED in run.notes)
                 if len({run.run.protocol for run in runs}) == 1:
                     board = board_of(runs)
                     assert board.frame == field.line

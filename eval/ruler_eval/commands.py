@@ -58,16 +58,6 @@ class RunConfig(EvalConfig):
     """The options of `run`."""
 
     out: Annotated[str | Path, Option(help="Folder of the run.", metavar="<path>")]
-    until_decided: Annotated[
-        str | None,
-        Option(
-            help="Run rows in random order until this is decided: effective[=85.6], not-worse[=1] "
-            "than --baseline, or within[=1] points."
-        ),
-    ] = None
-    baseline: Annotated[
-        str | Path | None, Option(help="Folder of a run, for --until-decided not-worse.")
-    ] = None
     shard: Annotated[str, Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1"
     data_parallel: Annotated[int, Option(help="Copies of the model on this machine.", min=1)] = 1
     budget: Annotated[
@@ -86,13 +76,8 @@ class RunConfig(EvalConfig):
 
         super().__post_init__()
         processes = parse_shard(self.shard)[1] > 1 or self.data_parallel > 1
-        decides = (self.until_decided, self.baseline) != (None, None)
         if self.budget is not None and None in (self.price_in, self.price_out):
             msg = "--budget: give --price-in and --price-out, or --budget-tokens"
-            raise UsageError(msg)
-        if decides and (processes or self.engine == "ray" or self.samples > 1):
-            only = "one process and one answer to each row"
-            msg = f"--until-decided is for {only}: no --shard, --data-parallel, --samples, ray"
             raise UsageError(msg)
         if (self.budget, self.budget_tokens) != (None, None) and processes:
             msg = "--budget is for one process: no --shard, no --data-parallel"
@@ -109,7 +94,6 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
 
         ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
 
-        ruler-eval run --data org/ruler --model org/model --out runs/y --until-decided effective
         ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
@@ -122,7 +106,6 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
     """
     from ruler_data.names import parse_shard
     from ruler_data.terminal import out_path
-    from ruler_eval.running.decide import parse_question
     from ruler_eval.running.run_dir import RunFolder
     from ruler_eval.running.runner import open_job, run_processes, run_shard
     from ruler_eval.running.sharding import Shard
@@ -130,15 +113,13 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
     from ruler_eval.running.status import status
 
     config = replace(config, options=config.settings | engine_options)
-    decides = (config.until_decided, config.baseline) != (None, None)
-    question = parse_question(config.until_decided or "", config.baseline) if decides else None
     folder = RunFolder(out_path(config.out)).checked()
     job, shard = open_job(config), Shard(*parse_shard(config.shard))
     if config.data_parallel > 1:
         run_processes(config, folder, shard, config.data_parallel)
         return status(folder.path)
     budget = Budget(config.budget_tokens, config.budget)
-    missing = run_shard(job, folder, shard, question, budget=budget, bar=config.progress)
+    missing = run_shard(job, folder, shard, budget=budget, bar=config.progress)
     return status(folder.path, missing)
 
 

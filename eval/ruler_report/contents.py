@@ -234,13 +234,10 @@ def _alone(run: ScoredRun) -> Iterator[str]:
 
 
 def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
-    """Yield the effective lengths of the runs, decided or measured."""
+    """Yield the effective lengths of the runs."""
     runs_by_text: dict[str, list[str]] = {}
     for run in runs:
-        notes = (note for note in run.results.notes if note.startswith("effective length"))
-        if note := next(notes, ""):
-            yield f"{run.label}: {visible(note)}."
-        elif text := run.summary.headline_reach:
+        if text := run.summary.headline_reach:
             if declared := run.results.window[0]:
                 text += f" of {format_length(declared)} declared"
             runs_by_text.setdefault(text, []).append(run.label)

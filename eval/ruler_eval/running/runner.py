@@ -35,7 +35,6 @@ from ruler_data.terminal import warn
 from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.decide import HELD, Decision, Question
 from ruler_eval.running.engines import Engine, Request, prepare
 from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
@@ -129,32 +128,21 @@ def run_shard(
     job: RunJob,
     folder: RunFolder,
     shard: Shard,
-    question: Question | None = None,
     *,
     budget: Budget = NO_BUDGET,
     bar: bool = True,
 ) -> str | None:
     """Answer the rows of a shard that have no answer yet; `bar` shows progress on a terminal.
 
-    With a question, rows are generated only until it is decided.
-
     Returns:
         How many of the rows have no answer now, and why; None if all have one.
     """
-    decision = Decision(question, job.data, job.info) if question else None
     with folder.hold(shard):
         if job.engine.open is not None:
             job = replace(job, engine=job.engine.open())
         folder.begin(job.info, shard)
         name = journal.unique()
-        pending = _resume(job, folder, shard, name, question)
-        stream: Iterator[Request | None] = requests(job, pending)
-        if decision is not None:
-            answered = folder.answers()
-            for key in pending:
-                answered.pop(key, None)
-            rows = decision.rows(answered, HELD if job.config.engine == "vllm" else None)
-            stream = (place_of_row and job.request(*place_of_row) for place_of_row in rows)
+        pending = _resume(job, folder, shard, name)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
         prices = Prices.read(vars(job.config))
         ledger = Ledger(budget, prices, Spent.of(folder.records()))
@@ -162,20 +150,16 @@ def run_shard(
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(answers), context as advance:
-            for answer in _generate(job, stream, folder.file(FAILURE, shard), ledger):
+            for answer in _generate(
+                job, requests(job, pending), folder.file(FAILURE, shard), ledger
+            ):
                 answers.add(answer)
                 ledger.add(answer)
                 advance(answer.config, 1)
-                if decision is not None:
-                    decision.add(answer)
     records = folder.answers()  # as `status` and `score` see them, whatever this process did
     unanswered = _unanswered(job, shard, records)
     errors = [records[key].error or "another question" for key in unanswered if key in records]
     missing = len(unanswered) - len(errors)
-    if question and missing:
-        decision = Decision(question, job.data, job.info)
-        decision.replay(records)
-        missing = 0 if decision.is_over else missing
     if not errors and not missing:
         return None
     if ledger.is_reached:
@@ -187,9 +171,7 @@ def run_shard(
     )
 
 
-def _resume(
-    job: RunJob, folder: RunFolder, shard: Shard, name: str, question: Question | None
-) -> list[Key]:
+def _resume(job: RunJob, folder: RunFolder, shard: Shard, name: str) -> list[Key]:
     """Record the start, with the name of its journal; return the rows of a shard without answer."""
     torn: list[str] = []
     records = folder.answers(torn)
@@ -205,7 +187,6 @@ def _resume(
         "data": str(job.data.source.folder.absolute()),
         "window": model.window,
         "trained_window": trained_window(model.config),
-        **(question.to_record() if question else {}),
         "arguments": {
             **job.config.to_record(),
             "model": model.source if model.folder and not model.hub_revision else job.config.model,
@@ -255,7 +236,7 @@ def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
 
 
 def _generate(
-    job: RunJob, stream: Iterator[Request | None], failure: Path, ledger: Ledger
+    job: RunJob, stream: Iterator[Request], failure: Path, ledger: Ledger
 ) -> Iterator[Answer]:
     """Yield the engine's answers."""
     with closing(prefetch(stream, AHEAD)) as rendered:

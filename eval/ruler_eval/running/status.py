@@ -13,7 +13,6 @@ from rich.text import Text
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
 from ruler_eval.running.answers import settle
-from ruler_eval.running.decide import decision_of
 from ruler_eval.running.run_dir import RunFolder, read_info
 from ruler_eval.running.spending import Prices, Spent
 
@@ -52,8 +51,6 @@ class Run:
         spent: tokens of all requests, failed and repeated ones included.
         prices: of tokens, as the last start named them.
         failure: why the call that returned this did not answer all that it was to; None if it did.
-        decision: result of `--until-decided`; None without that option, while the run goes on, and
-            once all rows are answered.
         notes: lines and files of answers that were ignored.
         hardware: answers by what computed them, where the engine knows it.
     """
@@ -66,7 +63,6 @@ class Run:
     failure: str | None = None
     spent: Spent = field(default_factory=Spent)
     prices: Prices | None = None
-    decision: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     hardware: dict[str, int] = field(default_factory=dict)
 
@@ -111,7 +107,7 @@ class Run:
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values."""
-        names = ("complete", "rows", "answered", "left", "rows_per_second", "decision", "hardware")
+        names = ("complete", "rows", "answered", "left", "rows_per_second", "hardware")
         record = {name: getattr(self, name) for name in names}
         configs = [asdict(config) for config in self.configs]
         money = {**asdict(self.spent), "money": self.spent.money(self.prices)}
@@ -157,9 +153,8 @@ class Run:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
-        decision = [] if self.decision is None else [str(self.decision["answer"])]
         spent = [self.spent.line(self.prices)] if self.spent.prompt_tokens else []
-        lines_below = (self.coverage, *failures, *spent, *self.notes, *decision)
+        lines_below = (self.coverage, *failures, *spent, *self.notes)
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
@@ -199,7 +194,6 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     for summary in configs.values():
         summary.left = summary.rows - summary.answered - summary.failed
     figures, speed = tuple(configs.values()), run.rows_per_second()
-    decision = decision_of(run.path) if speed is None else None
     start: dict[str, Any] = next(reversed([*run.starts()]), {})
     prices = Prices.read(start.get("arguments") or {})
     return Run(
@@ -211,7 +205,6 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         failure,
         Spent.of(records),
         prices,
-        decision,
         tuple(notes),
         dict(hardware.most_common()),
     )

@@ -34,7 +34,6 @@ from ruler_data.row import no_cycles
 from ruler_eval.engine_check.repetition import Pair, Repeat, read_repeats
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.data import Dataset
-from ruler_eval.running.decide import decision_of
 from ruler_eval.running.prompts import PROTOCOLS
 from ruler_eval.running.run_dir import (
     ANSWER_FILES,
@@ -199,10 +198,7 @@ def _score_run(folder: Path, info: RunInfo, rows: Callable[[], Dataset]) -> Scor
         answers = RunFolder(folder).answers(notes)
         scores = derive(info, answers, rows(), notes)
         scores = replace(scores, files=hashes, window=_window(folder), date=_date(folder))
-    decision = decision_of(folder, lambda *_: rows())
-    said = [] if decision is None else [f"{decision['answer']}; {decision['guarantee']}"]
-    notes = [*dict.fromkeys((*scores.notes, *said))]
-    return replace(scores, notes=tuple(notes), noise=_noise(folder, scores))
+    return replace(scores, noise=_noise(folder, scores))
 
 
 def _score_predictions(
