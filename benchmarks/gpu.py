@@ -27,7 +27,7 @@ from measuring import about, facts, table
 
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines import Request
+from ruler_eval.running.engine import Request
 from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.running.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.running.sharding import Shard, shares_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ruler_eval.commands import doctor, repeat, run, status
 
 if TYPE_CHECKING:
-    from ruler_eval.running.engines.interface import Request
-    from ruler_eval.running.engines.python import Generation
+    from ruler_eval.running.engine import Request
+    from ruler_eval.running.python import Generation
     from ruler_eval.running.status import Run
     from ruler_eval.scoring.derive import score
     from ruler_eval.scoring.scores import Scores
@@ -26,8 +26,8 @@ __all__ = ["Generation", "Request", "Run", "Scores", "doctor", "repeat", "run", 
 
 #: Names whose modules need numpy and pydantic; these are loaded when they are first used.
 _LATER = {
-    "Generation": "running.engines.python",
-    "Request": "running.engines.interface",
+    "Generation": "running.python",
+    "Request": "running.engine",
     "Run": "running.status",
     "Scores": "scoring.scores",
     "score": "scoring.derive",

@@ -97,7 +97,7 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
         ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
-    each, for engine `python` (`running.engines.python`); `model` may then be left out, or be
+    each, for engine `python` (`running.python`); `model` may then be left out, or be
     just a name. `progress=False` shows no bar. Further keyword arguments are options of the engine.
 
     Raises:

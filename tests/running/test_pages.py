@@ -16,10 +16,10 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Request, repeat
 from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
 from ruler_eval.engine_check.residues import ONLY, Sheet, first_look, second_look, suspects
-from ruler_eval.running import engines, runner
+from ruler_eval.running import python, runner
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines import python
+from ruler_eval.running.engine import prepare
 from ruler_eval.running.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
@@ -142,7 +142,7 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
 def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, events, needs = engines.prepare, list[str | int](), list[int]()
+    events, needs = list[str | int](), list[int]()
 
     def prepared(config: Any, model: Any, tokenizer: Any, longest: int) -> Any:  # noqa: ANN401
         events.append(longest)

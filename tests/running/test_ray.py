@@ -43,7 +43,7 @@ def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Pa
 WITHOUT_ORACLE = """
 import sys
 if any("default_worker" in argument for argument in sys.orig_argv):
-    sys.modules["ruler_eval.running.engines.oracle"] = None
+    sys.modules["ruler_eval.running.oracle"] = None
 """
 
 
@@ -51,7 +51,7 @@ def test_an_engine_that_a_copy_lacks_is_said(frozen: Path, tmp_path: Path) -> No
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_ORACLE)
     command = order(frozen, tmp_path / "out")
     done = spawn("ruler-eval", *command, env={"PYTHONPATH": str(tmp_path)})
-    missing = "ModuleNotFoundError: import of ruler_eval.running.engines.oracle halted"
+    missing = "ModuleNotFoundError: import of ruler_eval.running.oracle halted"
     assert f"a copy of the model failed: {missing}" in refusal(done, 1)
 
 

@@ -22,7 +22,7 @@ from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval.running import data as reading
 from ruler_eval.running.data import Dataset
-from ruler_eval.running.engines import Request
+from ruler_eval.running.engine import Request
 from ruler_eval.running.runner import prefetch, requests
 from ruler_eval.running.sharding import assign, cost
 

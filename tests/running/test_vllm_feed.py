@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from ruler_data.row import Row
+from ruler_eval.running import vllm
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines import vllm
-from ruler_eval.running.engines.interface import Request
+from ruler_eval.running.engine import Request
 
 ROWS = 700
 

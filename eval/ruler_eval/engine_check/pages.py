@@ -40,7 +40,7 @@ from ruler_eval.engine_check.residues import (
     suspects,
 )
 from ruler_eval.running.answers import Answer, Key, score_answer
-from ruler_eval.running.engines import Request
+from ruler_eval.running.engine import Request
 from ruler_eval.running.runner import RunJob, engine_errors
 
 #: Rows of a first look, one for each residue of the largest page; a pair of neighbours is asked

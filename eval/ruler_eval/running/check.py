@@ -11,8 +11,7 @@ from ruler_data.names import counted, parse_config, quote, short_length
 from ruler_data.row import Row
 from ruler_data.views import html_table
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines import Engine, Request, prepare
-from ruler_eval.running.engines.interface import NotInstalled
+from ruler_eval.running.engine import Engine, NotInstalled, Request, prepare
 from ruler_eval.running.inputs import PROBES, Inputs, open_inputs
 from ruler_eval.running.models import is_recurrent, text_part
 from ruler_eval.running.spending import UNIT, Prices

@@ -138,7 +138,7 @@ class EvalConfig:
             help="Format and sample as a published number was measured (`ruler-data procedures`)."
         ),
     ] = None
-    #: Each is a module of `ruler_eval.running.engines` with a function `prepare`.
+    #: Each is a module of `ruler_eval.running` with a function `prepare`.
     engine: Annotated[
         Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
         Option(help="What answers; oracle returns the gold answers."),

@@ -35,7 +35,7 @@ from ruler_data.terminal import warn
 from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines import Engine, Request, prepare
+from ruler_eval.running.engine import Engine, Request, prepare
 from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
 from ruler_eval.running.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact

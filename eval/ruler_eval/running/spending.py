@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ruler_eval.running.answers import Answer, Key
-from ruler_eval.running.engines.interface import Request
+from ruler_eval.running.engine import Request
 
 #: Of an amount of money, since prices name no currency.
 UNIT = "unit of --price-in"

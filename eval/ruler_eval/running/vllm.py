@@ -21,7 +21,7 @@ from ruler_data.terminal import block_sigint_in_children, warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines.interface import (
+from ruler_eval.running.engine import (
     Engine,
     NotInstalled,
     Request,

@@ -37,7 +37,7 @@ from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig, plain
-from ruler_eval.running.engines.interface import Engine, Request, take_options
+from ruler_eval.running.engine import Engine, Request, take_options
 from ruler_eval.running.models import Model
 from ruler_eval.running.prompts import PromptFormat
 

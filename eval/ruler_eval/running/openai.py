@@ -27,7 +27,7 @@ from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines.dialect import (
+from ruler_eval.running.dialect import (
     LIMITS,
     OF_SERVER,
     STREAM,
@@ -36,9 +36,9 @@ from ruler_eval.running.engines.dialect import (
     negotiate,
     read_reply,
 )
-from ruler_eval.running.engines.interface import Engine, Request, read_options
-from ruler_eval.running.engines.transport import RequestError, Transport
+from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
+from ruler_eval.running.transport import RequestError, Transport
 
 
 class Api(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ruler_data.names import quote
 from ruler_data.terminal import warn
-from ruler_eval.running.engines.transport import RequestError
+from ruler_eval.running.transport import RequestError
 
 #: The two names of the limit on an answer's tokens.
 LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

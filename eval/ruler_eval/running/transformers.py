@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines.interface import (
+from ruler_eval.running.engine import (
     Engine,
     Request,
     installed_versions,

@@ -1,10 +1,15 @@
-"""The interface of an engine: `Request` in, `Answer` out, and its options."""
+"""The interface of an engine: `Request` in, `Answer` out, and its options.
+
+Each engine is a module of this package with a function `prepare`, which imports its heavy library
+when it first generates.
+"""
 
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -13,7 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row, question_digest
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import LARGEST, Answer, Key, why_unanswered
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.models import Model
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -123,6 +131,15 @@ class Engine:
     #: For a server only: returns the engine as requests reveal it, with other `info` and
     #: `sampling`. It is called once, when the shard is locked, and before they are recorded.
     open: "Callable[[], Engine] | None" = None
+
+
+def prepare(
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, longest: int
+) -> Engine:
+    """Return the engine that the options name, ready to load; nothing heavy has happened yet."""
+    module = import_module(f"ruler_eval.running.{config.engine}")
+    engine: Engine = module.prepare(config, model, tokenizer, longest)
+    return engine
 
 
 class NotInstalled(UsageError):

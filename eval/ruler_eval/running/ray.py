@@ -22,10 +22,10 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.running import engines
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines.interface import Engine, Request, installed_versions, take_options
+from ruler_eval.running.engine import Engine, Request, installed_versions, take_options
+from ruler_eval.running.engine import prepare as prepare_engine
 from ruler_eval.running.models import Model
 
 #: Rows that a copy has at once: more than an engine computes by default, so that it never waits.
@@ -50,7 +50,7 @@ def prepare(
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
     options, options_left = take_options(RayOptions, config.settings)
     inner = replace(config, engine=options.engine, options=options_left)
-    make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
+    make = partial(prepare_engine, model=model, tokenizer=None, longest=longest)
     engine = make(inner)
     info = {**installed_versions("ray", "ray"), "engine": options.engine, **engine.info}
     return replace(engine, generate=partial(_generate, options, inner, make), info=info)

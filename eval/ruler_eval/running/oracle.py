@@ -10,7 +10,7 @@ from functools import partial
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engines.interface import Engine, Request, read_options
+from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
 from ruler_eval.scoring.metrics import gold_text
 
