@@ -56,6 +56,7 @@ class Procedure:
     open: tuple[str, ...]
     differs: tuple[Difference, ...]
     suite: str = "ruler"
+    words: str = ""  # version of wonderwords; empty where no source shows it
     template: str | None = None  # of upstream, in the rows
     reserve: int = 0  # tokens
     prefix: Literal["", "turn"] = ""  # `turn`: the answer prefix ends the user's message

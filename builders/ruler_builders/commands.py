@@ -173,8 +173,10 @@ def build(
         "template": template,
         "reserve": reserve,
     }
+    words = ""
     if procedure is not None:
         source = find_procedure(procedure)
+        words = source.words
         options = source.settle(options, **{name: getattr(source, name) for name in options})
         lengths, rows = lengths or source.lengths, rows or source.rows
     selection = select_suite(options["suite"] or "ruler", tasks, lengths, rows, haystack)
@@ -195,6 +197,7 @@ def build(
         reserve=options["reserve"] or 0,
         counter=counter,
         essays=(chosen := BuildDir(folder).choose_essays(essays)),
+        words=words,
     )
     if chosen != (essays or "nvidia"):
         warn(f"{folder} was begun with other essays than the default: --essays {chosen} goes on")

@@ -47,6 +47,7 @@ from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_builders.sources.catalogue import essays_of
 from ruler_builders.upstream.columns import prompt_tokens
+from ruler_builders.upstream.sources import words_of
 from ruler_data.dataset import open_source
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import sha256_file, write_file
@@ -263,6 +264,7 @@ def _plan(
         counter=counter,
         network=False,
         essays=essays_of(manifest),
+        words=words_of(manifest),
     )
 
 

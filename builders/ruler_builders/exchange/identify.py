@@ -25,7 +25,7 @@ from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_builders.upstream import EDITIONS, TEMPLATES, Arguments, UpstreamSources, replay
 from ruler_builders.upstream.edition import Edition
-from ruler_builders.upstream.sources import WORDS_SHA256
+from ruler_builders.upstream.sources import WORDS_VERSIONS
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
@@ -277,7 +277,7 @@ class _Bench:
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)
         wordy = "words" in task.sources or isinstance(task.params, Cwe)
-        versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
+        versions = tuple(WORDS_VERSIONS.values()) if wordy else ("",)
         counts = {name: _counts(tokenizer, rows) for name, tokenizer in self._tokenizers.items()}
         most = max(counts.values(), default=0)
         counted = {name: self._tokenizers[name] for name in counts if counts[name] == most > 0}

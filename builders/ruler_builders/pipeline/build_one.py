@@ -109,7 +109,7 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         tokenizer,
         replace(tokenizer.info, template_reserve=reserve, extra_reserve=plan.reserve),
         TokenizedSources(plan.seed, library, tokenizer),
-        UpstreamSources(library.folder, network=plan.network),
+        UpstreamSources(library.folder, version=plan.words, network=plan.network),
     )
 
 

@@ -41,6 +41,7 @@ class BuildPlan:
         samples: sources that are taken from the sample, whatever `sources_kind` is.
         network: whether sources may be downloaded.
         essays: which of the pinned essays.
+        words: version of wonderwords, for editions of upstream; empty for that which is here.
     """
 
     tokenizer: str
@@ -58,6 +59,7 @@ class BuildPlan:
     samples: frozenset[str] = frozenset()
     network: bool = True
     essays: EssaysName = "nvidia"
+    words: str = ""
 
     @cached_property
     def configs(self) -> dict[str, tuple[Task, int]]:

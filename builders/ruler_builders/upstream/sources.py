@@ -6,7 +6,7 @@ hotpotqa.json, english_words.json, and all lines of wonderwords' lists, phrases 
 """
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
@@ -20,23 +20,62 @@ from ruler_builders.sources.packaged import wonderwords_assets
 from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
-from ruler_data.manifest import SourceInfo
+from ruler_data.files import cache_dir, write_file
+from ruler_data.manifest import Manifest, SourceInfo
 from ruler_data.network import Unreachable
 from ruler_data.tasks import Task
 
 #: Versions of wonderwords by the sha256 of their three lists.
-WORDS_SHA256 = {
+WORDS_VERSIONS = {
     "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
     "6e9b05d3159f929a3dcd47cde1018df30df0670ad04584377ffad516390551c0": "3.0.1",
 }
-#: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; otherwise the two draw from the same words.
-DROPPED_NOUNS = frozenset(("abortion", "brocolli", "idiot", "pray"))
+#: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; all other lines of the two are the same.
+DROPPED_NOUNS = ("abortion", "brocolli", "idiot", "pray")
 ENGLISH_SHA256 = "affcd6d45fdf3cc843d585c99c97ad615094e760e6c4756b654bab6c73bc2eca"
 
 
 def read_lines(path: Path) -> list[str]:
     """Return the words of one of wonderwords' lists, in its order."""
     return [line.rstrip() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def words_of(manifest: Manifest) -> str:
+    """Return the version of wonderwords that a folder was drawn with; empty if it names none."""
+    for source in manifest.sources:
+        if source.name == "words":
+            return WORDS_VERSIONS.get(source.sha256, "")
+    return ""
+
+
+def lists_of_version(files: Sequence[Path], version: str) -> list[Path]:
+    """Return the lists of a version of wonderwords, made from those of the other version.
+
+    The lists of nouns differ by four lines, so either version is enough for both.
+
+    Raises:
+        RulerError: the lists are of neither version.
+    """
+    if WORDS_VERSIONS.get(sha256_of(files)) == version:
+        return [*files]
+    nouns, *lists = files
+    lines = [noun for noun in nouns.read_text(encoding="utf-8").split("\n") if noun]
+    lines = [noun for noun in lines if noun not in DROPPED_NOUNS]
+    if version == "2.2.0":
+        for noun in DROPPED_NOUNS:
+            insort(lines, noun)
+    folder = cache_dir("sources", f"wonderwords-{version}")
+    write_file(folder / nouns.name, "".join(f"{noun}\n" for noun in lines))
+    for path in lists:
+        write_file(folder / path.name, path.read_text(encoding="utf-8"))
+    made = [folder / path.name for path in files]
+    if WORDS_VERSIONS.get(sha256_of(made)) != version:
+        raise RulerError(
+            f"the words of wonderwords {version} cannot be made from the lists in {nouns.parent}; "
+            f"pip install wonderwords==3.0.1, or give --sources DIR with those of {version} in "
+            "DIR/wonderwords"
+        )
+    return made
 
 
 class NeedleWords(Sequence[str]):
@@ -176,9 +215,9 @@ def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN40
 def upstream_info(name: str, sha256: str) -> SourceInfo:
     """Return the entry of a source for the manifest of an edition."""
     if name == "words":
-        version = WORDS_SHA256.get(sha256, "of an unknown version")
+        version = WORDS_VERSIONS.get(sha256, "of an unknown version")
         detail = f"wonderwords {version}, all lines"
-        return WORDS.info(sha256, detail, pinned=sha256 in WORDS_SHA256)
+        return WORDS.info(sha256, detail, pinned=sha256 in WORDS_VERSIONS)
     if name == "english_words":
         detail = "for lists that wonderwords is too short for"
         return ENGLISH.info(sha256, detail, pinned=sha256 == ENGLISH_SHA256)
@@ -193,7 +232,7 @@ class UpstreamSources:
         folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json, for long
             cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
-        version: of wonderwords to make of the lists; empty for that of the lists.
+        version: of wonderwords, made of the lists of another one; empty for that of the lists.
         network: whether what the folder lacks may be downloaded.
     """
 
@@ -221,11 +260,7 @@ class UpstreamSources:
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
-        nouns, *word_lists = map(read_lines, self._word_files)
-        if self._version:
-            chosen = set(nouns) | DROPPED_NOUNS
-            nouns = sorted(chosen if self._version == "2.2.0" else chosen - DROPPED_NOUNS)
-        return nouns, *word_lists
+        return tuple(map(read_lines, self._word_files))
 
     @cached_property
     def needle_words(self) -> NeedleWords:
@@ -248,14 +283,15 @@ class UpstreamSources:
         path = self._folder / "english_words.json" if self._folder else None
         return path if path and path.is_file() else None
 
-    @property
+    @cached_property
     def _word_files(self) -> list[Path]:
         """Wonderwords' lists: as given, of `wonderwords` in the sources, or as installed."""
         packaged = self._folder / "wonderwords" if self._folder else None
         folder = self._assets or (
             packaged if packaged and packaged.is_dir() else wonderwords_assets()
         )
-        return [folder / f"{kind}list.txt" for kind in ("noun", "adjective", "verb")]
+        lists = [folder / f"{kind}list.txt" for kind in ("noun", "adjective", "verb")]
+        return lists_of_version(lists, self._version) if self._version else lists
 
     @cache  # noqa: B019 - sources live as long as their build
     def corpus(self, name: str) -> tuple[list[str], list[Question]]:
