@@ -29,7 +29,7 @@ from ruler_eval.running.answers import Answer
 from ruler_eval.running.data import Dataset, open_dataset
 from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo
 from ruler_eval.scoring.derive import derive, load_scores
-from ruler_eval.scoring.scores import FILENAME
+from ruler_eval.scoring.results import FILENAME
 from ruler_report.board import build
 
 #: Rows of a config of the suite `ruler`.

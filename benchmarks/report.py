@@ -19,7 +19,7 @@ from ruler_data import TASKS
 from ruler_eval.running.data import DataInfo
 from ruler_eval.running.run_dir import RunInfo
 from ruler_eval.scoring.columns import Column, Counts
-from ruler_eval.scoring.scores import ConfigScores, Depth, Scores
+from ruler_eval.scoring.results import ConfigScores, Depth, Scores
 from ruler_report import report
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)

@@ -11,7 +11,7 @@ import pytest
 from ruler_data import TASKS
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Floor
-from ruler_eval.scoring.scores import ConfigScores, Scores
+from ruler_eval.scoring.results import ConfigScores, Scores
 from ruler_report.baseline import Retention, gate
 from ruler_report.baseline import retention as retention_of
 from ruler_report.contents import build

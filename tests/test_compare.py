@@ -13,8 +13,8 @@ from rich.console import Console
 
 from ruler_data import RulerError, load
 from ruler_eval import score
+from ruler_eval.scoring.results import Scores
 from ruler_eval.scoring.results_file import read_results
-from ruler_eval.scoring.scores import Scores
 from ruler_report.baseline import gate
 from ruler_report.lineup import compare
 from ruler_report.runs import caveats

@@ -15,9 +15,9 @@ from statistics import fmean
 import pytest
 
 from ruler_data.errors import RulerError
-from ruler_eval.running.answers import Validity
 from ruler_eval.scoring.columns import Column
-from ruler_eval.scoring.scores import Scores
+from ruler_eval.scoring.results import Scores
+from ruler_eval.scoring.results_validity import Validity
 from ruler_report.baseline import gate
 from ruler_report.board import build as board_of
 from ruler_report.contents import build

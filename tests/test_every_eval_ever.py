@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from ruler_data import TASKS
-from ruler_eval.scoring.scores import Scores
+from ruler_eval.scoring.results import Scores
 from ruler_report.publication import record_of
 from ruler_report.summary import summarize
 from tests.conftest import ROOT

@@ -20,9 +20,9 @@ from ruler_eval.scoring.columns import Column
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
 from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.metrics import clean, score_row
+from ruler_eval.scoring.results import BINS
 from ruler_eval.scoring.results_file import read_results, write_results
 from ruler_eval.scoring.row_scores import evidence_of
-from ruler_eval.scoring.scores import BINS
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers

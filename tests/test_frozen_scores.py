@@ -16,8 +16,8 @@ import pytest
 
 import ruler_builders
 from ruler_data.names import parse_config
+from ruler_eval.scoring.results import Scores
 from ruler_eval.scoring.results_file import read_results
-from ruler_eval.scoring.scores import Scores
 from tests.conftest import ROOT, SHARED
 
 GOLDEN = Path(__file__).parent / "golden" / "scores.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ruler_data import TASKS, RulerError, UsageError
+from ruler_eval.scoring.results import Scores
 from ruler_eval.scoring.results_file import write_results
-from ruler_eval.scoring.scores import Scores
 from ruler_report import leaderboard
 from ruler_report.board import build
 from ruler_report.effective_length import effective_length

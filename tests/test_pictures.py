@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_eval.scoring.scores import Depth, Scores
+from ruler_eval.scoring.results import Depth, Scores
 from ruler_report.drawing import (
     COLOURS,
     Dots,

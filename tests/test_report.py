@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
+from ruler_eval.scoring.results import Example, Scores
 from ruler_eval.scoring.results_file import write_results
-from ruler_eval.scoring.scores import Example, Scores
 from ruler_report.contents import build
 from ruler_report.runs import labels_of
 from tests.commands import succeeded

@@ -10,7 +10,7 @@ import pytest
 
 import ruler_report
 from ruler_data import UsageError
-from ruler_eval.scoring.scores import Cost, Scores
+from ruler_eval.scoring.results import Cost, Scores
 from ruler_report.contents import build
 from tests.commands import succeeded
 from tests.results import coin, results_of

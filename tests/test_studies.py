@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_eval.scoring.scores import Scores, params_of
+from ruler_eval.scoring.results import Scores, params_of
 from ruler_report.contents import build
 from tests.commands import succeeded
 from tests.results import coin, config_result, results_of

@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import TASKS, UsageError
 from ruler_data.suites import load_suite, packaged, with_own_domains
-from ruler_eval.scoring.scores import Scores
+from ruler_eval.scoring.results import Scores
 from ruler_report.runs import caveats_of
 from ruler_report.summary import summarize
 from tests.conftest import Cli

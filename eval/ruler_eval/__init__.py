@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ruler_eval.running.python import Generation
     from ruler_eval.running.status import Run
     from ruler_eval.scoring.derive import score
-    from ruler_eval.scoring.scores import Scores
+    from ruler_eval.scoring.results import Scores
 
 __all__ = ["Generation", "Request", "Run", "Scores", "doctor", "repeat", "run", "score", "status"]
 
@@ -29,7 +29,7 @@ _LATER = {
     "Generation": "running.python",
     "Request": "running.engine",
     "Run": "running.status",
-    "Scores": "scoring.scores",
+    "Scores": "scoring.results",
     "score": "scoring.derive",
 }
 

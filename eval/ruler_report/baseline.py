@@ -16,8 +16,8 @@ import numpy as np
 from ruler_data.errors import UsageError
 from ruler_data.names import counted
 from ruler_eval.scoring.derive import blind_floor_of
+from ruler_eval.scoring.results import refused
 from ruler_eval.scoring.results_file import Run, read_results
-from ruler_eval.scoring.scores import refused
 from ruler_report.comparison import Comparison
 from ruler_report.frame import Name
 from ruler_report.lineup import Lineup, lineup

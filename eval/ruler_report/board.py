@@ -19,8 +19,8 @@ from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, counted
 from ruler_data.tasks import TASKS
+from ruler_eval.scoring.results import FILENAME, Scores
 from ruler_eval.scoring.results_file import Run, read_results
-from ruler_eval.scoring.scores import FILENAME, Scores
 from ruler_report.effective_length import OVERALL, THRESHOLDS, effective_length_of
 from ruler_report.lineup import format_ranks, lineup
 from ruler_report.means import Estimate

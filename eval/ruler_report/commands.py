@@ -16,8 +16,8 @@ import typer
 from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
+    from ruler_eval.scoring.results import ScoreName, Scores
     from ruler_eval.scoring.results_file import Run
-    from ruler_eval.scoring.scores import ScoreName, Scores
     from ruler_report.baseline import Gate
     from ruler_report.board import Board
     from ruler_report.comparison import Comparison
@@ -160,7 +160,7 @@ def report(
     """
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_lengths, parse_names, quote
-    from ruler_eval.scoring.scores import Scores
+    from ruler_eval.scoring.results import Scores
     from ruler_report import page
     from ruler_report.contents import build
     from ruler_report.runs import command_of, folders_of, named_scores

@@ -14,8 +14,8 @@ import numpy as np
 from ruler_data.errors import RulerError
 from ruler_data.names import counted
 from ruler_eval.running.run_dir import RunInfo
+from ruler_eval.scoring.results import Cost, Scores
 from ruler_eval.scoring.run_rows import texts_of_run
-from ruler_eval.scoring.scores import Cost, Scores
 from ruler_report.frame import Name
 from ruler_report.means import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, Gap
 from ruler_report.typesetting import Printable, Table, format_length, format_number, format_share

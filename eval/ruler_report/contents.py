@@ -9,7 +9,7 @@ import numpy as np
 
 from ruler_data.names import counted
 from ruler_data.progress import track
-from ruler_eval.scoring.scores import Example, Scores
+from ruler_eval.scoring.results import Example, Scores
 from ruler_report import pictures, procedures, tables
 from ruler_report.baseline import Retention, retained, retention, retention_table
 from ruler_report.comparison import Comparison, Flips, cost_table, flips

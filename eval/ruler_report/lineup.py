@@ -15,8 +15,8 @@ from itertools import product
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
+from ruler_eval.scoring.results import ScoreName, Scores, refused
 from ruler_eval.scoring.results_file import Run, read_results
-from ruler_eval.scoring.scores import ScoreName, Scores, refused
 from ruler_report.comparison import Comparison, cost_of, cost_table
 from ruler_report.frame import (
     AVERAGES,

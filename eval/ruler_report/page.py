@@ -12,8 +12,8 @@ from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.running.run_dir import A_DATASET, RUN_FILE
 from ruler_eval.scoring.labels import MEANINGS
+from ruler_eval.scoring.results import FILENAME, Scores
 from ruler_eval.scoring.results_file import read_results, write_results
-from ruler_eval.scoring.scores import FILENAME, Scores
 from ruler_report.contents import Report
 from ruler_report.drawing import COLOURS
 from ruler_report.runs import caveats_of, labels_of

@@ -19,7 +19,7 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
-from ruler_eval.scoring.scores import BINS, Param, Scores
+from ruler_eval.scoring.results import BINS, Param, Scores
 from ruler_report.drawing import Dots, Drawing, Heat, Lines, Panel
 from ruler_report.frame import Floats
 from ruler_report.lineup import Lineup

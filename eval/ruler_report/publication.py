@@ -29,8 +29,8 @@ from ruler_data.views import template
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.scoring.derive import load_scores
+from ruler_eval.scoring.results import FILENAME, Scores
 from ruler_eval.scoring.results_file import to_json
-from ruler_eval.scoring.scores import FILENAME, Scores
 from ruler_report.contents import build
 from ruler_report.runs import notes_of
 from ruler_report.summary import Summary, summarize, why_no_score

@@ -26,8 +26,8 @@ from ruler_eval.running import run_dir
 from ruler_eval.running.prompts import PROTOCOLS
 from ruler_eval.running.run_dir import RunInfo
 from ruler_eval.scoring.derive import load_scores
+from ruler_eval.scoring.results import FILENAME, ScoreName, Scores
 from ruler_eval.scoring.results_file import Run
-from ruler_eval.scoring.scores import FILENAME, ScoreName, Scores
 from ruler_report.typesetting import shortened, visible
 
 #: The suite of the paper's results.

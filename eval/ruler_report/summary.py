@@ -16,7 +16,7 @@ import numpy as np
 from ruler_data.names import counted
 from ruler_data.tasks import TASKS, Category
 from ruler_eval.scoring.labels import ABSENT, CONTEXT, REFUSAL
-from ruler_eval.scoring.scores import ConfigScores, Scores
+from ruler_eval.scoring.results import ConfigScores, Scores
 from ruler_report.effective_length import (
     OVERALL,
     OWN,

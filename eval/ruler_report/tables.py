@@ -7,7 +7,7 @@ import numpy as np
 
 from ruler_data.names import parse_config
 from ruler_eval.scoring.labels import MEANINGS
-from ruler_eval.scoring.scores import ConfigScores, Param, Scores
+from ruler_eval.scoring.results import ConfigScores, Param, Scores
 from ruler_report.effective_length import OVERALL, OWN, ranks
 from ruler_report.frame import AVERAGES, Name, weights
 from ruler_report.means import Estimate

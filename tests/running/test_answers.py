@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_eval.running.answers import Answer, Tally, Validity, scored_text, settle, why_unanswered
+from ruler_eval.running.answers import Answer, settle, why_unanswered
+from ruler_eval.scoring.metrics import scored_text
+from ruler_eval.scoring.results_validity import Tally, Validity
 
 GOOD = Answer(
     "vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a", counted="engine", hardware="cpu"

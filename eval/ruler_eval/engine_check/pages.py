@@ -39,9 +39,10 @@ from ruler_eval.engine_check.residues import (
     smallest,
     suspects,
 )
-from ruler_eval.running.answers import Answer, Key, score_answer
+from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.engine import Request
 from ruler_eval.running.runner import RunJob, engine_errors
+from ruler_eval.scoring.metrics import score_answer
 
 #: Rows of a first look, one for each residue of the largest page; a pair of neighbours is asked
 #: together.

@@ -31,11 +31,12 @@ from ruler_data.terminal import warn
 from ruler_data.untrusted.text import read_bytes
 from ruler_data.views import html_text
 from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
-from ruler_eval.running.answers import Answer, Key, Share, score_answer
+from ruler_eval.running.answers import Answer, Key, Share
 from ruler_eval.running.config import EvalConfig, parse_options
 from ruler_eval.running.journal import unique
 from ruler_eval.running.run_dir import RunFolder, RunInfo, faults, read_info
 from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests
+from ruler_eval.scoring.metrics import score_answer
 
 FILES = "repeat-*.json"
 #: Chance that an interval misses the true value, at most.

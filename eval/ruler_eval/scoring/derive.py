@@ -45,6 +45,11 @@ from ruler_eval.running.run_dir import (
     why_no_run,
 )
 from ruler_eval.scoring.predictions import files_of, read_predictions
+from ruler_eval.scoring.results import (
+    FILENAME,
+    SCORER_VERSION,
+    Scores,
+)
 from ruler_eval.scoring.results_file import (
     Run,
     contradiction,
@@ -54,11 +59,6 @@ from ruler_eval.scoring.results_file import (
 )
 from ruler_eval.scoring.row_scores import PREDICTIONS, Scorer
 from ruler_eval.scoring.run_rows import Data, open_rows, rows_of_run
-from ruler_eval.scoring.scores import (
-    FILENAME,
-    SCORER_VERSION,
-    Scores,
-)
 
 #: A run or its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Predictions = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]

@@ -10,7 +10,7 @@
 `exact` are reported beside these.
 
 One thing is not upstream's: the suite `no_needle` asks questions that may have no answer
-(`claim_of`). Reasoning is taken out before an answer comes here (`ruler_eval.running.answers`).
+(`claim_of`). Reasoning is taken out first (`scored_text`).
 """
 
 import re
@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
+from ruler_data import reasoning
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Niah, PartType, Task
+from ruler_eval.running.answers import Answer
 
 _DOCUMENT = re.compile(r"Document \d+:(?:.*\n)+?\n")
 _FINAL = re.compile(r"The final answer is (.+)$")
@@ -238,3 +240,23 @@ def _value_starts(row: Row, params: Niah, answer: str) -> Iterator[int]:
         plain_word = params.value_type == "words" and match[0] not in row.context.lower()
         if match[0] not in row.question.lower() and not plain_word:
             yield match.start()
+
+
+def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -> str:
+    """Return what is scored: the text without reasoning, cleaned as upstream does.
+
+    Args:
+        answer: with a text.
+        opened: whether the prompt itself opened a block of reasoning
+            (`ruler_data.reasoning.opens`).
+        cleaned: False for a metric that reads text as generated (`CLEANED`).
+    """
+    is_apart = answer.reasoning is not None
+    _, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
+    return clean(text) if cleaned else text
+
+
+def score_answer(row: Row, task: Task, answer: Answer, *, opened: bool) -> tuple[str, float]:
+    """Return the text of an answer that is scored (`scored_text`), and its official score."""
+    text = scored_text(answer, opened=opened, cleaned=task.metric in CLEANED)
+    return text, score_row(row, task, text)

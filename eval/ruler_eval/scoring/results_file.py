@@ -28,7 +28,7 @@ from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_data.untrusted.text import read_bytes
 from ruler_eval.running.run_dir import A_DATASET, RUN_FILE, why_no_run
-from ruler_eval.scoring.scores import (
+from ruler_eval.scoring.results import (
     BINS,
     FILENAME,
     FORMAT,

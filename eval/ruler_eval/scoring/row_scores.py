@@ -18,14 +18,15 @@ from ruler_data.names import counted, parse_config
 from ruler_data.reasoning import opens
 from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Niah, Task
-from ruler_eval.running.answers import Answer, Key, Tally, score_answer, why_unanswered
+from ruler_eval.running.answers import Answer, Key, why_unanswered
 from ruler_eval.running.data import Dataset
 from ruler_eval.running.run_dir import RunInfo
 from ruler_eval.scoring.columns import Column, Counts
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
 from ruler_eval.scoring.labels import failure_of
+from ruler_eval.scoring.metrics import score_answer
 from ruler_eval.scoring.predictions import ImportedPrediction
-from ruler_eval.scoring.scores import (
+from ruler_eval.scoring.results import (
     BINS,
     ConfigScores,
     Depth,
@@ -33,6 +34,7 @@ from ruler_eval.scoring.scores import (
     cost_of,
     params_of,
 )
+from ruler_eval.scoring.results_validity import Tally
 
 #: Stands for the engine where predictions are not a run.
 PREDICTIONS = "predictions"

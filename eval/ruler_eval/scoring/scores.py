@@ -1,448 +1,539 @@
-"""The scores of a run, row by row: what every report and comparison reads.
+"""The scores of a run: one table, and what it rests on.
 
-    scores.table.questions, scores.table.official, scores.table.answered     # a line for each row
+    run.json, answers-*.jsonl, rows  ─►  Scores, kept in the user's cache
+    scores.parquet alone             ─►  Scores that are claimed, and marked so everywhere
 
-`results.json` is their file (`ruler_eval.scoring.results_file`).
+    scores = load_scores("runs/x")
+    scores.table                            # a line for each row and sample (`scoring.table`)
+    scores.validity.line, scores.validity.refusals, scores.claimed
+
+The table is derived from answers and rows. One that was derived on this machine before is read from
+the user's cache, by the digests of answers and rows and the version of the scorer.
 """
 
 import hashlib
-import sys
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
-from html import escape
-from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+import json
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-from pydantic import AfterValidator
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ruler_data.manifest import Floor
-from ruler_data.names import parse_config, short_length
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import cache_dir, replacing, sha256_file
+from ruler_data.floors import blind_floor
+from ruler_data.manifest import FILENAME as MANIFEST
+from ruler_data.names import config_name, parse_config, quote
 from ruler_data.tasks import Task
+from ruler_data.untrusted.text import read_bytes
 from ruler_data.version import __version__
-from ruler_eval.running.answers import Answer, Share, Validity
-from ruler_eval.running.run_dir import RunInfo
-from ruler_eval.scoring.columns import Column, Counts, Floats
+from ruler_eval.running.answers import Answer, Key
+from ruler_eval.running.data import Dataset
+from ruler_eval.running.run_dir import (
+    A_DATASET,
+    ANSWER_FILES,
+    RUN_FILE,
+    STARTS,
+    RunFolder,
+    RunInfo,
+    faults,
+    read_info,
+    redact,
+    why_no_run,
+)
+from ruler_eval.scoring.predictions import Predictions, files_of, read_predictions
+from ruler_eval.scoring.run_rows import Data, open_rows, rows_of_run
+from ruler_eval.scoring.table import PREDICTIONS, SCHEMA, Scorer
+from ruler_eval.scoring.validity import Validity
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-#: Version of the layout of the file.
-FORMAT = 1
+    from pydantic import TypeAdapter
 
 #: Rises on purpose, when the same answers and rows get other scores, labels or counts.
-SCORER_VERSION = 4
-
-FILENAME = "results.json"
-
-#: Cells that depth is counted in.
-BINS = 10
-
-Param = bool | int | float | str  # of a task
-
-#: A score of a row, by name.
-ScoreName = Literal["official", "exact", "f1"]
-
-Ints = npt.NDArray[np.int64]
-
-Bools = npt.NDArray[np.bool_]
+SCORER_VERSION = 5
+#: Version of the file.
+FORMAT = 1
+FILENAME = "scores.parquet"
+#: Bytes of a file that are read; one of 39,000 rows has a million.
+LARGEST = 1 << 26
+#: The key of the description among the file's metadata.
+ABOUT = b"ruler-data"
+#: The texts that a table keeps once in memory; in the file they are plain strings.
+_REPEATED = [field.name for field in SCHEMA if pa.types.is_dictionary(field.type)]
 
 
-@dataclass(frozen=True, eq=False)
-class RowTable:
-    """A line for each row that a run was to answer, answered or not.
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a table of scores is of, and what it rests on: the metadata of its file.
 
     Attributes:
-        cells: where the lines of each task and length stand; within one they are in the order of
-            the rows.
-        index: of the row in its config.
-        questions: digest of the question, 64 bits, equal wherever the same is asked. Scores that
-            record none have digests of their own, of the config's questions and the index.
-        answered: whether the row has a score.
-        official: score in [0, 1]; NaN without an answer. `exact` and `f1` likewise, and NaN where
-            a version did not record them.
-        headline: the score that the task leads with.
-        truncated: whether the answer reached its limit of tokens.
-        empty: whether the answer is empty.
-    """
-
-    cells: dict[tuple[str, int], slice]
-    index: Ints
-    questions: npt.NDArray[np.uint64]
-    answered: Bools
-    official: Floats
-    exact: Floats
-    f1: Floats
-    headline: Floats
-    truncated: Bools
-    empty: Bools
-
-
-@dataclass(frozen=True)
-class Depth:
-    """Evidence by depth: the context is cut into equal cells, from its beginning to its end.
-
-    Attributes:
-        pieces: number of pieces of evidence that begin in each cell.
-        shown: how many of them the answers show.
-        rows: number of rows with evidence in each cell.
-    """
-
-    pieces: tuple[int, ...]
-    shown: tuple[int, ...]
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What answers cost, by their records.
-
-    Attributes:
-        rows: number of answers whose records say so.
-        calls: of the model.
-        tokens: read and generated, in all calls.
-        seconds: from request to last token, summed; requests may have run at the same time.
-    """
-
-    rows: int = 0
-    calls: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-
-
-def cost_of(answers: Iterable[Answer]) -> Cost:
-    """Return what answers cost; those whose records do not say it are left out."""
-    rows = calls = tokens = 0
-    seconds = 0.0
-    for answer in answers:
-        total = answer.total_tokens
-        if total is None and None not in (answer.prompt_tokens, answer.answer_tokens):
-            total = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
-        if total is not None and answer.seconds is not None:
-            rows, calls, tokens = rows + 1, calls + (answer.calls or 1), tokens + total
-            seconds = round(seconds + answer.seconds, 4)
-    return Cost(rows, calls, tokens, seconds)
-
-
-@dataclass(frozen=True)
-class ConfigScores:
-    """The results of one config.
-
-    Attributes:
-        digest: content digest of the rows.
-        family: of the task: niah, vt, cwe, fwe, qa or graph.
-        category: of the task; reports average over categories.
-        metric: `all` (share of the gold answers) or `part` (any of them).
-        rows: number of rows, the first ones of the config.
-        scores: of each row in order, in [0, 1]; None for an unscored row.
-        exact: exact score of each row, likewise; empty in results of versions without it.
-        f1: F1 of the set that each answer names, likewise.
-        headline: the score that means, intervals and comparisons are of.
-        characters: length of each generated text; None for an unscored row.
-        tokens: length of each generated text in tokens; None where the engine does not report it.
-        truncated: indexes of rows whose answer reached the token limit.
-        empty: indexes of rows whose answer is empty.
-        failed: indexes of rows with an error instead of an answer.
-        missing: indexes of rows with neither.
-        failures: by kind of failure, the indexes of the rows that score below 1, or that name
-            others beside all gold answers.
-        depth: evidence by depth; None where the task has no evidence.
-        params: parameters of the task; empty in results of versions that did not record them.
-        question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
-            same; empty if the data or the results are of a version that did not record it.
-        same_questions_as: the task whose questions it has; None for its own.
-        samples: with several samples of each row, the mean headline score of the first samples of
-            all rows, of the second ones, and so on. All scores of a row are then means over its
-            samples, `truncated` and `empty` name rows with such a sample, `failures` is of the
-            first sample that fails, and lengths and depth are those of the first samples.
-        floor: what answers score that ignore the question; None in results of older versions.
-        questions: the question digest of each row, 16 hexadecimal digits, one after the other;
-            empty in results of versions that did not record it.
-        cost: of the answers; None in results of versions that did not record it.
-    """
-
-    digest: str
-    family: str
-    category: str
-    metric: str
-    rows: int
-    scores: Column
-    characters: Counts
-    tokens: Counts
-    truncated: tuple[int, ...]
-    empty: tuple[int, ...]
-    failed: tuple[int, ...]
-    missing: tuple[int, ...]
-    failures: dict[str, tuple[int, ...]]
-    depth: Depth | None
-    params: dict[str, Param] = field(default_factory=dict)
-    question_digest: str = ""
-    same_questions_as: str | None = None
-    exact: Column = field(default_factory=Column)
-    f1: Column = field(default_factory=Column)
-    headline: ScoreName = "official"
-    samples: tuple[Share, ...] = ()
-    floor: Floor | None = None
-    questions: Annotated[str, AfterValidator(sys.intern)] = ""  # those of lengths are one text
-    cost: Cost | None = None
-
-    @property
-    def headline_scores(self) -> Column:
-        """The scores that reports lead with."""
-        return self.scores_of(self.headline)
-
-    def scores_of(self, name: ScoreName) -> Column:
-        """Return a score of each row; None for unscored rows, and where the file lacks it."""
-        scores: Column = getattr(self, "scores" if name == "official" else name)
-        return scores if len(scores) else Column(np.full(self.rows, np.nan))
-
-    @property
-    def scored(self) -> int:
-        """Number of rows with a score."""
-        return self.rows - len(self.failed) - len(self.missing)
-
-    @property
-    def question_ids(self) -> npt.NDArray[np.uint64]:
-        """The question digest of each row, as a number."""
-        if self.questions:
-            return _numbers(self.questions)
-        return _digests_by_index(self.question_digest or self.digest, self.rows)
-
-    @property
-    def row_ids(self) -> list[str]:
-        """The question digest of each row; none in results of versions without them."""
-        return [self.questions[at : at + 16] for at in range(0, len(self.questions), 16)]
-
-
-@lru_cache(maxsize=128)  # lengths of a task have the same
-def _numbers(digests: str) -> npt.NDArray[np.uint64]:
-    return np.frombuffer(bytes.fromhex(digests), dtype=">u8").astype(np.uint64)
-
-
-@lru_cache(maxsize=128)  # of the configs of a suite: runs without digests have the same
-def _digests_by_index(name: str, rows: int) -> npt.NDArray[np.uint64]:
-    texts = (f"{name}/{index}".encode() for index in range(rows))
-    digests = b"".join(hashlib.sha256(text).digest()[:8] for text in texts)
-    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
-
-
-@dataclass(frozen=True)
-class Example:
-    """A row that scores below 1, its texts shortened; `said` is the answer."""
-
-    config: str
-    index: int
-    failure: str
-    score: float
-    question: str
-    outputs: tuple[str, ...]
-    said: str
-
-
-@dataclass(frozen=True, repr=False)
-class Scores:
-    """The results of a run; they print as the table of scores.
-
-    Attributes:
-        run: the description of the run.
+        run: its description, without secrets and paths.
         fingerprint: of the run.
-        configs: by name.
-        examples: of failures.
-        notes: for people, e.g. that a torn line was left out.
-        predictions: name of the file or folder of the predictions; empty for a run.
-        validity: what the scores rest on; None in results of versions without it.
+        answers: sha256 of each file that the answers were read from, by name.
+        predictions: name of the file or folder of the answers, where they are not of a run.
+        tasks: by name.
+        blind_floors: by config, the headline score of the best answer written without the context,
+            in [0, 1], where it is known.
+        question_digests: by config, of what all of its rows ask.
         chat_template: that the rows contain (editions of upstream); empty for none.
         window: tokens that the model declares to reach, and those that it was trained on; None
             where not known.
         date: day of the run's last start, in UTC; empty where not recorded.
-        noise: variance of a row's score from one repetition of the run to the next
-            (`ruler-eval repeat`), in [0, 1]; 0 where none was made.
-        files: bytes and sha256 of each file that the answers were read from, by name.
-        claimed: why the scores could not be made again from answers and rows; empty where they
-            were. What a file says of it is not read.
-        name: that the user gives the run.
-        attributes: of its model, numbers that the user gives (`--attr`), by name.
-        package_version: version of this package that scored.
-        scorer: `SCORER_VERSION` of the package that scored; 0 in results of versions without it.
+        validity: counts of answers, and what is doubtful in them.
+        notes: for people, e.g. that a torn line was left out.
+        scorer: `SCORER_VERSION` of the package that scored.
     """
 
     run: RunInfo
     fingerprint: str
-    configs: dict[str, ConfigScores]
-    examples: tuple[Example, ...] = ()
-    notes: tuple[str, ...] = ()
+    validity: Validity
+    tasks: dict[str, Task]
+    answers: dict[str, str] = field(default_factory=dict)
     predictions: str = ""
-    validity: Validity | None = None
+    blind_floors: dict[str, float] = field(default_factory=dict)
+    question_digests: dict[str, str] = field(default_factory=dict)
     chat_template: str = ""
     window: tuple[int | None, int | None] = (None, None)
     date: str = ""
-    noise: Share = 0.0
-    files: dict[str, tuple[int, str]] = field(default_factory=dict)
-    claimed: str = ""
-    name: str = ""
-    attributes: dict[str, float] = field(default_factory=dict)
-    package_version: str = __version__
-    scorer: int = 0
+    notes: tuple[str, ...] = ()
+    scorer: int = SCORER_VERSION
     format: int = FORMAT
 
-    @property
-    def trained_length(self) -> float | None:
-        """Tokens that the model was trained on: the attribute `train_length`, or as recorded."""
-        return self.attributes.get("train_length", self.window[1])
 
-    @cached_property
-    def cells(self) -> dict[tuple[str, int], ConfigScores]:
-        """The configs by task and length."""
-        return {parse_config(name): config for name, config in self.configs.items()}
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores(About):
+    """The scores of a run.
 
-    @cached_property
-    def table(self) -> RowTable:
-        """The scores as columns."""
-        configs = [*self.configs.values()]
-        ends = [*accumulate(config.rows for config in configs)]
-        places = [slice(end - config.rows, end) for end, config in zip(ends, configs, strict=True)]
+    Attributes:
+        table: with the columns of `scoring.table.SCHEMA`, in the order of configs and rows.
+        path: folder of the run, or the file that the scores were read from; None for answers that
+            are in no file.
+        name: that the user gives the run.
+        claimed: why the scores could not be made again from answers and rows; empty where they
+            were.
+    """
 
-        def scores(name: ScoreName) -> Floats:
-            columns = [config.scores_of(name).array for config in configs]
-            return np.concatenate([*columns, np.empty(0)])
-
-        def marks(name: str) -> Bools:
-            column = np.zeros(self.rows, dtype=np.bool_)
-            for end, config in zip(ends, configs, strict=True):
-                column[[end - config.rows + row for row in getattr(config, name)]] = True
-            return column
-
-        by_name = {name: scores(name) for name in get_args(ScoreName)}
-        names = [config.headline for config in configs]
-        columns = [by_name[name][place] for name, place in zip(names, places, strict=True)]
-        is_official = {*names} == {"official"}  # as of all tasks but a few: no array of its own
-        return RowTable(
-            cells=dict(zip(self.cells, places, strict=True)),
-            index=np.concatenate([np.arange(config.rows) for config in configs]),
-            questions=np.concatenate([config.question_ids for config in configs]),
-            answered=~(marks("failed") | marks("missing")),
-            headline=by_name["official"] if is_official else np.concatenate(columns),
-            truncated=marks("truncated"),
-            empty=marks("empty"),
-            **by_name,
-        )
-
-    @property
-    def rows(self) -> int:
-        """Number of rows of the run."""
-        return sum(config.rows for config in self.configs.values())
-
-    @property
-    def scored(self) -> int:
-        """Number of rows scored."""
-        return sum(config.scored for config in self.configs.values())
+    table: pa.Table = field(repr=False)
+    path: Path | None = None
+    name: str = ""
+    claimed: str = ""
 
     @property
     def validity_line(self) -> str:
-        """What the scores rest on, in one line."""
-        if self.claimed:
-            return f"validity: claimed; {self.claimed}"
-        if self.validity is None:
-            return "validity: not recorded by the version that scored; score the run again"
-        return self.validity.line
+        """What the scores rest on, in one line; of a claim nobody knows it."""
+        return f"validity: claimed; {self.claimed}" if self.claimed else self.validity.line
 
     @property
-    def unanswered(self) -> list[str]:
-        """The rows without a score, e.g. `vt_4096/17`."""
-        return [
-            f"{name}/{row}"
-            for name, config in self.configs.items()
-            for row in sorted((*config.failed, *config.missing))
-        ]
+    def rows(self) -> int:
+        """Number of lines."""
+        return int(self.table.num_rows)
 
     @property
-    def shortfall(self) -> str:
-        """How many rows lack an answer, and what to do."""
-        missing = sum(len(config.missing) for config in self.configs.values())
-        rows = self.unanswered
-        more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
-        return (
-            f"{self.scored:,} of {self.rows:,} rows have an answer ({missing:,} missing, "
-            f"{len(rows) - missing:,} failed): without one {', '.join(rows[:3])}{more}; resume the "
-            "run, or score the answers that exist with --partial"
-        )
+    def answered(self) -> int:
+        """Number of lines with a score."""
+        return self.rows - int(self.table["official"].null_count)
 
-    @property
-    def exit_status(self) -> int:
-        """1 if the answers cannot carry a score (`Validity.errors`)."""
-        return self.validity.exit_status if self.validity else 0
-
-    def accepting(self, *, partial: bool) -> "Scores":
-        """Return the same; `partial` is whether the user accepts rows without an answer."""
-        return replace(self, validity=self.validity and replace(self.validity, partial=partial))
-
-    def claiming(self, why: str) -> "Scores":
-        """Return the same as a claim, and why it is one."""
-        return replace(self, claimed=why)
-
-    def means(self) -> "pd.DataFrame":
-        """Return the official means in percent, tasks by lengths, and the means of all tasks."""
-        import pandas as pd
-
-        frame = pd.DataFrame(self.to_records())
-        tasks, lengths = frame["task"].unique(), sorted(frame["length"].unique())
-        means = frame.pivot(index="task", columns="length", values="score").astype(float)
-        means = 100 * means.reindex(index=tasks, columns=lengths)
-        if len(tasks) > 1:
-            means.loc[f"mean of {len(tasks)}"] = means.mean()
-        means.columns = pd.Index([short_length(length) for length in lengths], name="task")
-        return means.rename_axis(None)
-
-    def __repr__(self) -> str:
-        means = self.means().to_string(float_format="{:.2f}".format, na_rep="")
-        return "\n".join([means, *self._lines])
-
-    def _repr_html_(self) -> str:
-        means = self.means().to_html(float_format="{:.2f}".format, na_rep="")
-        return str(means) + "".join(f"<p>{escape(line)}</p>" for line in self._lines)
-
-    @property
-    def _lines(self) -> tuple[str, ...]:
-        doubts = (*self.validity.errors, *self.validity.warnings) if self.validity else ()
-        return self.validity_line, *doubts, *self.notes
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the means and the validity as JSON values."""
-        validity = self.validity.to_record() if self.validity else None
-        return {"configs": self.to_records(), "validity": validity}
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return one record for each config, e.g. for `pandas.DataFrame`.
-
-        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None without one.
-        """
-        records: list[dict[str, Any]] = []
-        for name, config in self.configs.items():
-            task, length = parse_config(name)
-            means = {}
-            for column, score in zip(("score", "exact", "f1"), get_args(ScoreName), strict=True):
-                numbers = [number for number in config.scores_of(score) if number is not None]
-                means[column] = sum(numbers) / len(numbers) if numbers else None
-            record = {"config": name, "task": task, "length": length, **means}
-            records.append({**record, "rows": config.rows, "answered": config.scored})
-        return records
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the table as pandas has it."""
+        return _plain(self.table).to_pandas()
 
 
-def refused(scores: Scores) -> list[str]:
-    """Return why nobody may conclude from a run: it then has no rank, and a gate cannot tell.
+#: A run or its folder, the path of its `scores.parquet`, or its scores.
+Run = str | os.PathLike[str] | Scores
 
-    Rows without an answer are not among the reasons: they count as 0 and as 1.
+
+def load_scores(run: Run, data: Data | None = None, revision: str | None = None) -> Scores:
+    """Return the scores of a run: derived where its answers and rows are, else claimed.
+
+    Args:
+        run: its folder, the path of its `scores.parquet`, or its scores.
+        data: folder or Hub repo of the rows, if they are not where the run read them.
+        revision: commit or tag of the repo; by default that of the run.
+
+    Raises:
+        UsageError: there is neither an answer nor a table of scores.
+        RulerError: something is damaged, or rows and answers are not of one run.
     """
-    return [*scores.validity.refusals] if scores.validity else []
+    if isinstance(run, Scores):
+        return run
+    if not isinstance(run, str | os.PathLike):
+        raise UsageError(
+            f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its scores"
+        )
+    place = Path(run)
+    folder = place if place.is_dir() else place.parent
+    file = folder / FILENAME if place.is_dir() else place
+    is_run = (folder / RUN_FILE).is_file() and file.name == FILENAME
+    if is_run and any(folder.glob(ANSWER_FILES)):
+        return _load_run(folder, file, data, revision)
+    if not file.is_file():
+        raise UsageError(quote(str(run)), _why_no_scores(place))
+    claim = read_scores(file)
+    if claim.predictions:
+        return _load_predictions(folder, claim, data, revision)
+    return replace(claim, claimed="its answers are not beside it")
 
 
-def params_of(task: Task) -> dict[str, Param]:
-    """Return the parameters of a task as plain JSON values, without its family."""
-    return {
-        name: ", ".join(value) if isinstance(value, tuple) else value
-        for name, value in asdict(task.params).items()
-        if name != "family" and value is not None
-    }
+def _why_no_scores(place: Path) -> str:
+    """Return why there are no scores at a place, and what to give instead."""
+    folder = place if place.is_dir() else place.parent
+    if (folder / MANIFEST).exists():
+        return A_DATASET
+    if (folder / RUN_FILE).is_file():
+        return f"has no {ANSWER_FILES}; no row was answered yet"
+    return why_no_run(place)
+
+
+def _load_run(folder: Path, file: Path, data: Data | None, revision: str | None) -> Scores:
+    """Return the scores of a run; a claim where its rows cannot be read, and its table is there."""
+    try:
+        return score_run(folder, data, revision)
+    except RowsNotFoundError as error:
+        if data is not None or not file.is_file():
+            raise (error.__cause__ or error) from None
+        claim = read_scores(file)
+        return replace(claim, path=folder, claimed=f"its rows cannot be read: {error}")
+
+
+def _load_predictions(
+    folder: Path, claim: Scores, data: Data | None, revision: str | None
+) -> Scores:
+    """Return the scores of predictions that are no run, where they and their rows are known."""
+    places = [path for path in (folder, *folder.iterdir()) if _name(path) == claim.predictions]
+    if places and data is not None:
+        return score_predictions(
+            places[0], open_rows(data, revision), claim.run.model, claim.run.protocol
+        )
+    if places:
+        kept = _kept(_key(claim.run, _digests(files_of(places[0]))))
+        if kept is not None:
+            return replace(kept, path=folder)
+    return replace(claim, claimed="its predictions or its rows are not known here; give --data")
+
+
+class RowsNotFoundError(RulerError):
+    """The rows of a run cannot be read, or are others; its cause says why."""
+
+
+def score_run(folder: Path, data: Data | None = None, revision: str | None = None) -> Scores:
+    """Return the scores of a run from its answers and rows, or as they were derived before.
+
+    Raises:
+        RowsNotFoundError: its rows are not there, or are others.
+        RulerError: its answers are damaged, or of other rows.
+    """
+    info = read_info(folder)
+    paths = sorted(folder.glob(ANSWER_FILES))
+    if not paths:
+        raise UsageError(quote(str(folder)), _why_no_scores(folder))
+    answers = _digests(paths)
+    described = _digests([path for path in (folder / RUN_FILE, folder / STARTS) if path.exists()])
+    key = _key(info, {**answers, **described})
+
+    def rows() -> Dataset:
+        try:
+            return rows_of_run(folder, info, data, revision).fetch()
+        except (RulerError, OSError) as error:
+            raise RowsNotFoundError(str(error)) from error
+
+    if data is not None:
+        rows()  # refuses rows of another run, also where the scores are known
+    scores = _kept(key)
+    if scores is None:
+        notes = list[str]()
+        records = RunFolder(folder).answers(notes)
+        starts = [*RunFolder(folder).starts()]
+        scores = derive(info, records, rows(), notes=notes, starts=starts)
+        scores = replace(scores, answers=answers)
+        _keep(key, scores)
+    return replace(scores, path=folder)
+
+
+def score_predictions(predictions: Predictions, data: Dataset, model: str, protocol: str) -> Scores:
+    """Return the scores of predictions for rows; every row of a config that they touch counts."""
+    answers = read_predictions(predictions, data.rows)
+    data = data.choose({config for config, *_ in answers})
+    info = RunInfo(data.info, model, None, protocol, PREDICTIONS)
+    scores = derive(info, answers, data)
+    if not isinstance(predictions, Path):
+        return scores
+    folder = predictions if predictions.is_dir() else predictions.parent
+    digests = _digests(files_of(predictions))
+    scores = replace(scores, predictions=_name(predictions), answers=digests, path=folder)
+    _keep(_key(info, digests), scores)
+    return scores
+
+
+def derive(
+    run: RunInfo,
+    answers: Mapping[Key, Answer],
+    data: Dataset,
+    *,
+    notes: Sequence[str] = (),
+    starts: Sequence[Mapping[str, Any]] = (),
+) -> Scores:
+    """Return the scores of answers for rows.
+
+    Args:
+        run: that the answers are of.
+        answers: by row and sample.
+        data: the rows.
+        notes: of what was ignored when the answers were read.
+        starts: of the run, the newest last.
+    """
+    scorer = Scorer(run, answers, data)
+    table = scorer.table()
+    manifest = data.manifest
+    tasks = {task: manifest.table[task] for task, _ in map(parse_config, data.rows)}
+    floors = _blind_floors(data)
+    validity = scorer.tally.validity(
+        refused=run.refused,
+        another_model=_another_model(run, scorer.tally.models, starts),
+        suspect="" if run.no_context else suspicion(table, tasks, floors),
+        never_exact=never_exact(table),
+    )
+    public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
+    last = starts[-1] if starts else {}
+    return Scores(
+        table=table,
+        run=replace(run, **public),
+        fingerprint=run.fingerprint,
+        validity=validity,
+        tasks=tasks,
+        blind_floors=floors,
+        question_digests={name: manifest.configs[name].question_digest for name in data.rows},
+        chat_template=manifest.chat_template,
+        window=(_tokens(last.get("window")), _tokens(last.get("trained_window"))),
+        date=_last_day(starts),
+        notes=(*notes, *scorer.notes),
+    )
+
+
+def _blind_floors(data: Dataset) -> dict[str, float]:
+    """Return the blind floor of each config: as recorded, or of the package."""
+    floors: dict[str, float] = {}
+    for config in data.rows:
+        recorded = data.manifest.configs[config].floor
+        floor = recorded.blind if recorded else None
+        if floor is None:
+            task, length = parse_config(config)
+            floor = blind_floor(task, length, data.manifest.suite)
+        if floor is not None:
+            floors[config] = floor
+    return floors
+
+
+def means(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the means of each task and length over its answered lines, in the table's order."""
+    by_cell = table.set_column(0, "task", table["task"].cast(pa.string())).group_by(
+        ["task", "length"], use_threads=False
+    )
+    counts = by_cell.aggregate(
+        [
+            ("official", "mean"),
+            ("exact", "mean"),
+            ("f1", "mean"),
+            ("exact", "max"),
+            ("official", "max"),
+            ("official", "count"),
+            ("index", "count"),
+        ]
+    )
+    names = {"official_count": "answered", "index_count": "rows"}
+    columns = [names.get(name, name.removesuffix("_mean")) for name in counts.column_names]
+    return list(counts.rename_columns(columns).to_pylist())
+
+
+def suspicion(table: pa.Table, tasks: Mapping[str, Task], floors: Mapping[str, float]) -> str:
+    """Return why the set-up is in doubt before the model is; empty if it is not.
+
+    At the shortest length the mean of no task is above its blind floor, the score of the best
+    answer that is written without the context.
+    """
+    cells = means(table)
+    length = min((cell["length"] for cell in cells), default=0)
+    gains: dict[str, tuple[float, float]] = {}
+    for cell in cells:
+        task = cell["task"]
+        floor = floors.get(config_name(task, length))
+        mean = cell[tasks[task].headline]
+        if cell["length"] != length or mean is None or floor is None:
+            continue
+        if mean > floor:
+            return ""
+        gains[task] = mean, floor
+    if not gains:
+        return ""
+    task = max(gains, key=lambda task: gains[task][0] - gains[task][1])
+    mean, floor = gains[task]
+    return (
+        f"suspect harness: at {length:,} tokens no task is above what answers without the context "
+        f"score, the best is {task} with {100 * mean:.1f} (blind floor {100 * floor:.1f}); look at "
+        "prompts and answers before the model"
+    )
+
+
+def never_exact(table: pa.Table) -> tuple[str, ...]:
+    """Return the tasks of which answers are right officially and none exactly."""
+    official, exact = dict[str, float](), dict[str, float]()
+    for cell in means(table):
+        task = cell["task"]
+        official[task] = max(official.get(task, 0.0), cell["official_max"] or 0.0)
+        exact[task] = max(exact.get(task, 0.0), cell["exact_max"] or 0.0)
+    return tuple(task for task in official if official[task] == 1 > exact[task])
+
+
+#: What may follow the name of a model in that of a reply: a snapshot or a file.
+_SNAPSHOT = re.compile(r"(?:[-@:.](?:\d[\w.-]*|latest|gguf))?")
+
+
+def _another_model(
+    run: RunInfo, models: Collection[str], starts: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the run's model if every answer names another one than was recorded and asked for."""
+    names = [run.model, *(str(start["model"]) for start in starts if start.get("model"))]
+    pairs = [sorted((_bare(name), _bare(model)), key=len) for name in names for model in models]
+    is_named = any(
+        long.startswith(short) and _SNAPSHOT.fullmatch(long.removeprefix(short))
+        for short, long in pairs
+    )
+    return run.model if models and not is_named else ""
+
+
+def _bare(model: str) -> str:
+    """Return the name of a model without the folders or organizations before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1].lower()
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _last_day(starts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the day of the last start; empty where none is recorded."""
+    days = [str(start.get("at", ""))[:10] for start in starts]
+    return max((day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)), default="")
+
+
+def _digests(paths: Sequence[Path]) -> dict[str, str]:
+    """Return the sha256 of files, by name."""
+    return {path.name: sha256_file(path) for path in paths}
+
+
+def _name(predictions: Path) -> str:
+    """Return the name of a file or folder of predictions, as scores record it."""
+    return str(redact(predictions.resolve().name))
+
+
+def _key(run: RunInfo, digests: Mapping[str, str]) -> str:
+    """Return what the table of a run is kept by: its description has the digests of the rows."""
+    body = [SCORER_VERSION, FORMAT, __version__, asdict(run), digests]
+    text = json.dumps(body, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _cached_file(key: str) -> Path:
+    return cache_dir("scores") / f"{key}.parquet"
+
+
+def _kept(key: str) -> Scores | None:
+    """Return the scores that were derived here before; None if there are none."""
+    path = _cached_file(key)
+    with suppress(RulerError, OSError):
+        if path.is_file():
+            return replace(read_scores(path), claimed="", path=None)
+    return None
+
+
+def _keep(key: str, scores: Scores) -> None:
+    """Keep scores in the user's cache; without one, deriving them again costs time alone."""
+    with suppress(RulerError):
+        write_scores(_cached_file(key), scores)
+
+
+@cache
+def _about() -> "TypeAdapter[About]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(About)
+
+
+def write_scores(path: Path, scores: Scores) -> None:
+    """Write scores as parquet, atomically; all but the table is the file's metadata."""
+    about = _about().dump_json(_about_of(scores))
+    table = _plain(scores.table)
+    with (
+        replacing(path, lambda: f"it needs {table.nbytes:,} bytes; ") as file,
+        pq.ParquetWriter(
+            file, table.schema, compression="zstd", write_page_checksum=True, store_schema=False
+        ) as writer,
+    ):
+        writer.write_table(table)
+        writer.add_key_value_metadata({ABOUT: about})
+
+
+def _about_of(scores: Scores) -> About:
+    return About(**{field.name: getattr(scores, field.name) for field in fields(About)})
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table with plain strings, as its file has them."""
+    schema = pa.schema(
+        [
+            (field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
+            for field in SCHEMA
+        ]
+    )
+    return table.cast(schema)
+
+
+def read_scores(path: Path) -> Scores:
+    """Return the scores that a file holds, as a claim.
+
+    Raises:
+        RulerError: it is damaged, or of another format.
+    """
+    from pydantic import ValidationError
+
+    try:
+        body = pa.BufferReader(read_bytes(path, LARGEST))
+        table = pq.read_table(body, read_dictionary=_REPEATED, page_checksum_verification=True)
+        about = _about().validate_json((table.schema.metadata or {})[ABOUT])
+        table = table.replace_schema_metadata(None).cast(SCHEMA)
+    except ValidationError as error:
+        raise RulerError(path, f"not the scores of a run: {faults(error)}") from error
+    except (pa.ArrowException, RulerError, OSError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RulerError(path, f"not the scores of a run: {reason}; score it again") from error
+    if about.format != FORMAT:
+        reason = f"format {about.format}, this version reads {FORMAT}; score the run again"
+        raise RulerError(path, reason)
+    if problem := _problem(table, about):
+        raise RulerError(path, f"not the scores of a run: {problem}")
+    scores = {field.name: getattr(about, field.name) for field in fields(About)}
+    return Scores(table=table, path=path, claimed=f"only {FILENAME} was read", **scores)
+
+
+def _problem(table: pa.Table, about: About) -> str:
+    """Return why a table cannot be read as scores; empty if it can."""
+    for name in ("task", "length", "index", "sample", "question"):
+        if table[name].null_count:
+            return f"{name} is null"
+    for name in ("official", "exact", "f1"):
+        column = table[name]
+        extremes = pc.min_max(column).as_py()
+        is_nan = pc.any(pc.is_nan(column)).as_py()
+        if is_nan or not 0 <= (extremes["min"] or 0) <= (extremes["max"] or 0) <= 1:
+            return f"{name} is not in [0, 1]"
+        if column.null_count != table["official"].null_count:
+            return f"{name} is not there for each answer"
+    strangers = {*table["task"].unique().to_pylist()} - {*about.tasks}
+    return f"no such task: {quote(min(strangers))}" if strangers else ""

@@ -1,0 +1,260 @@
+"""What a score rests on: who answered how many rows, and what is doubtful in the answers.
+
+    validity: 2,000 of 2,000 rows answered by org/model; 0 empty, 3 cut off without the answer, …
+
+`Validity.line` stands with every score. Nothing may be concluded from a run with a `refusal`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruler_data import reasoning
+from ruler_data.names import counted, quote
+from ruler_eval.running.answers import COUNTERS, Answer
+
+#: Shares of the answers from which on a score carries a warning.
+EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
+#: Share of the answers with marks of a tokenizer from which on a run is refused; fewer may be names
+#: that are written with such a letter.
+MARKED = 0.01
+#: How byte-level and SentencePiece tokenizers write the space before a word.
+MARKS = ("\u0120", "\u2581")
+
+
+@dataclass(frozen=True)
+class Validity:
+    """What a score rests on; every score, table and report carries its `line`."""
+
+    rows: int  # to answer; samples, where there are several of each row
+    answered: int
+    models: dict[str, int] = field(default_factory=dict)  # records by the model that they name
+    empty: int = 0  # answers whose scored text is empty
+    #: Answers whose tokens ran out, or whose reasoning never ended, before all gold answers.
+    cut_off: int = 0
+    #: Answers with reasoning in the text that was generated as the answer: of any protocol but
+    #: `thinking`, or left over after it was taken out.
+    reasoning: int = 0
+    apart: int = 0  # answers with reasoning beside them, of any protocol but `thinking`
+    spent: int = 0  # empty answers whose tokens all went into reasoning
+    #: Answers by who counted their prompts, one of `COUNTERS`.
+    counted: dict[str, int] = field(default_factory=dict)
+    lost_tokens: int = 0  # read and generated for rows without an answer
+    providers: dict[str, int] = field(default_factory=dict)  # answers by the provider that served
+    hardware: dict[str, int] = field(default_factory=dict)  # answers by what computed them
+    most_common: int = 0  # answers that have the most frequent text
+    marked: int = 0  # answers with `MARKS` that no gold answer has
+    #: System fingerprints of the replies; several mean that the server changed.
+    fingerprints: int = 0
+    refused: tuple[str, ...] = ()  # fields that the server refused
+    another_model: str = ""  # the run's model, where all answers name another one
+    suspect: str = ""  # why the set-up is in doubt before the model is
+    never_exact: tuple[str, ...] = ()  # tasks that are right officially and never exactly
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        by = f" by {', '.join(self.models)}" if self.models else ""
+        texts = [
+            f"validity: {self.answered:,} of {counted(self.rows, 'row')} answered{by}",
+            f"{self.empty:,} empty, {self.cut_off:,} cut off without the answer, "
+            f"{self.reasoning:,} with reasoning in the answer, "
+            f"{self.most_common:,} with the most frequent text",
+        ]
+        if self.spent:
+            texts.append(f"{self.spent:,} spent in reasoning")
+        if self.apart:
+            texts.append(f"{self.apart:,} with reasoning beside the answer")
+        counters = [f"{name} {self.counted[name]:,}" for name in COUNTERS if name in self.counted]
+        if counters:
+            texts.append(f"prompts counted by {', '.join(counters)}")
+        if self.lost_tokens:
+            texts.append(f"{self.lost_tokens:,} tokens of rows without an answer")
+        if len(self.providers) > 1:
+            texts.append(f"providers: {_shares(self.providers)}")
+        if self.refused:
+            texts.append(f"the server refused {', '.join(self.refused)}")
+        return "; ".join(texts)
+
+    @property
+    def unanswered(self) -> str:
+        """How many rows have no answer; empty if all have one."""
+        missing = self.rows - self.answered
+        return f"{counted(missing, 'row')} of {self.rows:,} unanswered" if missing else ""
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why nothing may be concluded from the answers, but for rows without one."""
+        return [*self._refusals()]
+
+    @property
+    def errors(self) -> list[str]:
+        """Why `score` exits with 1: rows without an answer, and the refusals."""
+        return [self.unanswered, *self.refusals] if self.unanswered else self.refusals
+
+    def _refusals(self) -> Iterator[str]:
+        n = self.answered
+        if len(self.models) > 1:
+            yield f"{len(self.models)} models answered: {_shares(self.models)}"
+        if self.another_model:
+            names = ", ".join(map(quote, self.models))
+            yield (
+                f"the run is of the model {quote(self.another_model)}, every answer names {names}; "
+                "record the model that answers with `run --model-name`"
+            )
+        if self.reasoning:
+            answers = counted(self.reasoning, "answer")
+            yield f"reasoning is in the text of {answers}; use --protocol thinking"
+        if self.apart:
+            answers = counted(self.apart, "answer")
+            yield f"reasoning came with {answers}; use --protocol thinking"
+        if n and self.empty == n:
+            yield "every answer is empty"
+        if n and self.cut_off == n:
+            yield "every answer is cut off without the answer"
+        if n > 1 and self.most_common == n:
+            yield "every answer is the same text"
+        if self.marked and self.marked >= MARKED * n:
+            yield f"suspect harness: {self._marked_answers}; detokenize the answers"
+        if self.suspect:
+            yield self.suspect
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is doubtful, beside the errors."""
+        return [*self._warnings()]
+
+    def _warnings(self) -> Iterator[str]:
+        n = self.answered
+        shares = {
+            "empty": (self.empty, EMPTY),
+            "cut off without the answer": (self.cut_off, CUT_OFF),
+            "the same text": (self.most_common if self.most_common > 1 else 0, ONE_TEXT),
+        }
+        for flaw, (number, limit) in shares.items():
+            if 0 < number < n and number >= limit * n:
+                yield f"{number / n:.0%} of the answers are {flaw}"
+        if 0 < self.marked < MARKED * n:
+            yield self._marked_answers
+        if self.never_exact:
+            yield (
+                f"right officially and never exactly: {', '.join(self.never_exact)}; the answers "
+                "name more than the gold answers"
+            )
+        if uncounted := self.counted.get("nobody", 0):
+            prompts = counted(uncounted, "prompt")
+            yield f"nobody counted the tokens of {prompts}; one that was cut is not seen"
+        if self.fingerprints > 1:
+            yield f"the server changed in mid-run: {self.fingerprints} system fingerprints"
+        if len(self.providers) > 1:
+            yield f"{len(self.providers)} providers answered: {_shares(self.providers)}"
+
+    @property
+    def _marked_answers(self) -> str:
+        marks = " or ".join(MARKS)
+        return f"{counted(self.marked, 'answer')} with {marks}, the marks of a tokenizer for spaces"
+
+    @property
+    def exit_status(self) -> int:
+        """1 if there is an error, else 0."""
+        return int(bool(self.errors))
+
+    def __str__(self) -> str:
+        return self.line
+
+
+def _shares(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{quote(name)} {number:,}" for name, number in counts.items())
+
+
+class Tally:
+    """Counts answers into their `Validity`; keeps no text."""
+
+    def __init__(self, protocol: str, *, opened: bool = False, is_run: bool = True) -> None:
+        """Start at nothing; `opened` as in `scored_text`.
+
+        Predictions that are no run have no more than a text.
+        """
+        self._is_run, self._opened = is_run, opened
+        self._thinking = protocol == "thinking"
+        names = "rows answered empty cut_off reasoning apart spent lost_tokens marked"
+        self._counts = Counter(dict.fromkeys(names.split(), 0))
+        self._models, self._providers, self._texts = Counter[str](), Counter[str](), Counter[int]()
+        self._counted, self._hardware = Counter[str](), Counter[str]()
+        self._fingerprints = set[str]()
+
+    def add(self, record: Answer | None) -> None:
+        """Count a row to answer, and the record that it has, if any."""
+        self._counts["rows"] += 1
+        if record is not None and record.model is not None:
+            self._models[record.model] += 1
+
+    def add_error(self, record: Answer) -> None:
+        """Count what was spent on a record that is no answer."""
+        self._counts["lost_tokens"] += (record.prompt_tokens or 0) + (record.answer_tokens or 0)
+
+    def add_answer(self, answer: Answer, text: str, score: float, *, marked: bool) -> None:
+        """Count an answer.
+
+        Args:
+            answer: the record.
+            text: that is scored (`scored_text`).
+            score: official, in [0, 1].
+            marked: whether the text has `MARKS` that no gold answer has.
+        """
+        counts = self._counts
+        counts["answered"] += 1
+        counts["marked"] += marked
+        self._texts[hash(text)] += 1
+        if answer.provider:
+            self._providers[answer.provider] += 1
+        if answer.hardware:
+            self._hardware[answer.hardware] += 1
+        if answer.system_fingerprint:
+            self._fingerprints.add(answer.system_fingerprint)
+        if self._is_run:
+            self._count_counter(answer)
+        generated = answer.text or ""
+        thinks = bool(answer.reasoning or answer.reasoning_tokens)
+        is_empty = not text.strip()
+        if is_empty:
+            counts["empty"] += 1
+            counts["spent"] += thinks and answer.finish == "length"
+        if score < 1:
+            counts["cut_off"] += answer.finish == "length" or (
+                is_empty and self._has_thought(answer)
+            )
+        if reasoning.is_in(text if self._thinking else generated):
+            counts["reasoning"] += 1
+        if thinks and not self._thinking:
+            counts["apart"] += 1
+
+    @property
+    def models(self) -> list[str]:
+        """The models that records name."""
+        return [*self._models]
+
+    def _count_counter(self, answer: Answer) -> None:
+        counter = answer.counted
+        if counter is None and answer.prompt_tokens is None:
+            counter = "nobody"
+        if counter is not None:
+            self._counted[counter] += 1
+
+    def _has_thought(self, answer: Answer) -> bool:
+        return bool(answer.reasoning or reasoning.split(answer.text or "", opened=self._opened)[0])
+
+    def validity(self, **found: Any) -> Validity:  # noqa: ANN401 - any other field of it
+        """Return what was counted so far, and what was found beside it."""
+        counts: dict[str, Any] = dict(self._counts)
+        return Validity(
+            **counts,
+            models=dict(self._models.most_common()),
+            counted=dict(self._counted.most_common()),
+            providers=dict(self._providers.most_common()),
+            hardware=dict(self._hardware.most_common()),
+            most_common=max(self._texts.values(), default=0),
+            fingerprints=len(self._fingerprints),
+            **found,
+        )
