@@ -65,7 +65,7 @@ def main() -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from ruler_data.terminal import run_program
 
-    run_program("ruler-eval", ABOUT, commands())
+    run_program("ruler-eval", ABOUT, commands)
 
 
 if __name__ == "__main__":

@@ -183,8 +183,7 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        from ruler_data.parquet import SCHEMA, conformed
-        from ruler_data.untrusted.pages import opened
+        from ruler_data.parquet import SCHEMA, conformed, opened
 
         if not -len(self) <= index < len(self):
             msg = f"{self.config} has {len(self)} rows, so none at {index}"
@@ -205,7 +204,7 @@ class Rows(Sequence[Row]):
     @cached_property
     def _starts(self) -> list[int]:
         """Index of the first row of each row group, and the number of rows."""
-        from ruler_data.untrusted.pages import opened
+        from ruler_data.parquet import opened
 
         with opened(self._path) as file:
             return file.starts

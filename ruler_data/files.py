@@ -1,17 +1,117 @@
-"""Files: atomic writes, hashes, and the user's cache."""
+"""Files: bounded reads of regular files, atomic writes, hashes, and the user's cache.
+
+Anybody may have written what is read, so a file is measured first, and only a regular one is read.
+What is written follows no link.
+"""
 
 import errno
 import hashlib
+import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import platformdirs
 
 from ruler_data.errors import RulerError
+from ruler_data.names import quote
+
+#: Most bytes of a file of JSON, of a line in a file of lines, and of other text.
+JSON_BYTES, LINE_BYTES, TEXT_BYTES = 1 << 26, 1 << 26, 1 << 28
+#: Most bytes of a file that is downloaded, by the end of its name; others have their own measure.
+DOWNLOADED = {".json": JSON_BYTES, ".jinja": JSON_BYTES, ".md": JSON_BYTES, ".model": TEXT_BYTES}
+#: Most values in one JSON text, of which each takes up to 300 bytes in memory.
+VALUES = 4_000_000
+
+
+def open_file(path: Path, limit: int | None = None, where: object = None) -> BinaryIO:
+    """Open a regular file for reading; links are followed, since the Hub's cache is made of them.
+
+    A pipe or a device may never end, so it is refused.
+
+    Args:
+        path: of the file.
+        limit: most bytes; None if the caller reads a bounded number of bytes at a time.
+        where: names the file in errors; None for its path.
+
+    Raises:
+        RulerError: it is something else, or larger.
+        OSError: it cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(handle)
+    fault = ""
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        fault = "is not a regular file"
+    elif limit is not None and status.st_size > limit:
+        fault = too_large(status.st_size, limit)
+    if fault:
+        os.close(handle)
+        raise RulerError(where or quote(str(path), 200), fault)
+    return os.fdopen(handle, "rb")  # IsADirectoryError for a folder
+
+
+def read_bytes(path: Path, limit: int = TEXT_BYTES, where: object = None) -> bytes:
+    """Return a file's bytes, if they are at most `limit`; see `open_file`."""
+    with open_file(path, limit, where) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:  # it has grown
+        raise RulerError(where or quote(str(path), 200), too_large(len(data), limit))
+    return data
+
+
+def too_large(size: int, limit: int) -> str:
+    """Return what is wrong with a file or a line of more bytes than `limit`."""
+    return f"holds {size:,} bytes, and at most {limit:,} are read"
+
+
+def read_text(path: Path, limit: int = TEXT_BYTES, where: object = None) -> str:
+    """Return a file's text, as `Path.read_text` does; see `read_bytes`."""
+    text = read_bytes(path, limit, where).decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path, limit: int = JSON_BYTES, where: object = None) -> Any:  # noqa: ANN401
+    """Return what a file of JSON holds; see `read_bytes` and `parse_json`."""
+    return parse_json(read_bytes(path, limit, where))
+
+
+def parse_json(data: bytes | str) -> Any:  # noqa: ANN401 - any value
+    """Return what a JSON text holds.
+
+    Raises:
+        ValueError: it is not JSON, or holds too many values or levels.
+    """
+    if isinstance(data, bytes):
+        values = data.count(b",") + data.count(b":")
+    else:
+        values = data.count(",") + data.count(":")
+    if values > VALUES:
+        raise ValueError(f"it holds up to {values:,} values, and at most {VALUES:,} are read")
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_lines(path: Path, limit: int = LINE_BYTES) -> Iterator[bytes]:
+    """Yield the lines of a file; see `open_file`.
+
+    Raises:
+        RulerError: a line is longer than `limit` bytes.
+    """
+    with open_file(path) as file:
+        number = 1
+        while line := file.readline(limit + 1):
+            if len(line) > limit:
+                where = f"{path.name} line {number}"
+                raise RulerError(where, f"holds more than {limit:,} bytes")
+            yield line
+            number += 1
 
 
 def cached_bytes(path: Path, make: Callable[[], bytes]) -> bytes:
@@ -30,9 +130,9 @@ def cached_bytes(path: Path, make: Callable[[], bytes]) -> bytes:
 
 
 def sha256_file(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the sha256 of a regular file; see `open_file`."""
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def write_file(path: Path, text: str) -> None:
@@ -60,7 +160,7 @@ def replacing(path: Path, need: Callable[[], str]) -> Iterator[BinaryIO]:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        with create_file(partial) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -71,6 +171,26 @@ def replacing(path: Path, need: Callable[[], str]) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def create_file(path: Path) -> BinaryIO:
+    """Open a file for writing, emptied; a link is not followed (OSError)."""
+    return _opened_to_write(path, os.O_TRUNC)
+
+
+def append_file(path: Path) -> BinaryIO:
+    """Open a file for appending; a link is not followed (OSError)."""
+    return _opened_to_write(path, os.O_APPEND)
+
+
+def _opened_to_write(path: Path, mode: int) -> BinaryIO:
+    # A pipe without a reader is an error at once, and does not wait for one.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags | mode, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return os.fdopen(handle, "ab" if mode == os.O_APPEND else "wb")
 
 
 def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:

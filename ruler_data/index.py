@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import parse_json, read_bytes
 from ruler_data.manifest import Manifest, TokenizerInfo
 from ruler_data.names import (
     check_name,
@@ -25,7 +26,6 @@ from ruler_data.names import (
     quote,
     released_version,
 )
-from ruler_data.untrusted.text import parse_json, read_bytes
 from ruler_data.views import html_table
 
 FILENAME = "index.json"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import parse_json, read_text
 from ruler_data.names import config_file, near, parse_config, quote
 from ruler_data.tasks import TASKS, Task
-from ruler_data.untrusted.text import parse_json, read_text
 from ruler_data.views import html_table, lines_of, shortened
 
 #: Where files of a known name are from that were not compared with the pinned ones.

@@ -1,20 +1,32 @@
 """The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from itertools import chain, pairwise, repeat
+from contextlib import closing, contextmanager
+from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ruler_data.files import open_file
 from ruler_data.row import COLUMNS, PackedRow, Row, Span, Utf8, utf8
-from ruler_data.untrusted.pages import opened
 
-#: What is raised by reading a file that is damaged or holds something other than rows.
-UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
+#: What is raised by reading a file that is damaged or holds something other than rows. A lack of
+#: memory is not among it.
+UNREADABLE = (
+    pa.lib.ArrowCapacityError,
+    pa.lib.ArrowIndexError,
+    pa.lib.ArrowNotImplementedError,
+    pa.lib.ArrowSerializationError,
+    OSError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
 _TYPES = {
@@ -117,6 +129,60 @@ def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Tabl
         table = table.append_column("haystack", pa.nulls(len(table), _SPAN))
     table, schema = table.select(columns), pa.schema([SCHEMA.field(name) for name in columns])
     return table if table.schema.equals(schema) else table.cast(schema)
+
+
+#: Rows that are decoded at once of a file whose row groups anybody may have made.
+BATCH_ROWS = 64
+
+
+class ParquetRows:
+    """A parquet file that only this thread reads; see `opened`."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401 - pyarrow has no types
+        self._file = file
+
+    @property
+    def metadata(self) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """What the footer states."""
+        return self._file.metadata
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._file.schema_arrow.names)
+
+    @property
+    def starts(self) -> list[int]:
+        """Index of the first row of each row group, and the number of rows."""
+        numbers = range(self._file.num_row_groups)
+        sizes = (self._file.metadata.row_group(number).num_rows for number in numbers)
+        return list(accumulate(sizes, initial=0))
+
+    def group(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a row group."""
+        return self._file.read_row_group(number, columns, use_threads=False)
+
+    def groups(self, columns: Sequence[str] | None = None) -> Generator[pa.Table, None, None]:
+        """Yield the row groups in order."""
+        for number in range(self._file.num_row_groups):
+            yield self.group(number, columns)
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows in order, a few at a time, however large the file's row groups are."""
+        yield from self._file.iter_batches(BATCH_ROWS, use_threads=False)
+
+
+@contextmanager
+def opened(path: Path) -> Generator[ParquetRows, None, None]:
+    """Open a parquet file; the checksum of every page is checked as it is read.
+
+    pyarrow is given an open file: it would interpret `~` and `file:` in a path. Its threads, which
+    read ahead, are not used: one of them may outlive its reader and abort the process.
+    """
+    with open_file(path) as raw:
+        options = {"page_checksum_verification": True, "pre_buffer": False}
+        with pq.ParquetFile(raw, **options) as file:
+            yield ParquetRows(file)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:

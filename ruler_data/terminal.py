@@ -30,13 +30,11 @@ from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableT
 from rich.segment import Segment
 from rich.table import Table
 
+from ruler_data import memory
 from ruler_data.errors import RulerError, Stopped, UsageError
 from ruler_data.names import quote
 from ruler_data.signatures import declared, options_of
-from ruler_data.untrusted import child
 from ruler_data.version import DATA_VERSION, __version__
-
-TRUST_HELP = "Run any chat template and tokenizer without limits of time and memory."
 
 
 class SafeConsole(Console):
@@ -128,6 +126,11 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
         remedy = "; free space, and run the same command again" if full else ""
         where = error.filename or ("a file cannot be written" if full else "system")
         code = _fail(program, f"{where}: {error.strerror or error}{remedy}", 1)
+    except BaseException as error:
+        reason = memory.failure(error)
+        if not reason:
+            raise
+        code = _fail(program, reason, 1)
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -136,14 +139,21 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
-def run_program(program: str, about: str, commands: Mapping[str, Callable[..., Any]]) -> NoReturn:
-    """Run the command that the user names.
+def run_program(
+    program: str, about: str, load_commands: Callable[[], Mapping[str, Callable[..., Any]]]
+) -> NoReturn:
+    """Run the command that the user names, in a process whose memory is limited.
 
     Args:
         program: name of the program.
         about: what it is for, in one line.
-        commands: by name, the functions that the package exports.
+        load_commands: returns by name the functions that the package exports.
     """
+    try:
+        memory.limit_process()
+    except UsageError as error:
+        sys.exit(_fail(program, str(error), error.exit_code))
+    commands = load_commands()
 
     def print_version() -> None:
         out.print(f"{program} {__version__} (data {DATA_VERSION})")
@@ -224,8 +234,7 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     """Return a function as typer reads it; it prints the result and sets the exit status.
 
     A parameter is an option if its annotation has typer's metadata; all others are for Python
-    alone. The command line passes the first type of a union. Every command takes `--json`, and one
-    that loads a tokenizer `--trust`.
+    alone. The command line passes the first type of a union. Every command takes `--json`.
 
     A result may have `notes`, printed as warnings; `to_record()`, for `--json`; `__rich__` or
     `__str__`, for people; `failure`, one line on standard error; `exit_status`, 0 by default.
@@ -239,15 +248,10 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
         if name in hints
     }
     as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-    trust = Annotated[bool, typer.Option("--trust", help=TRUST_HELP)]
     keyword = inspect.Parameter.KEYWORD_ONLY
-    flags = [inspect.Parameter("as_json", keyword, default=False, annotation=as_json)]
-    if {"tokenizer", "model"} & options.keys():
-        flags.append(inspect.Parameter("trust", keyword, default=False, annotation=trust))
+    json_flag = inspect.Parameter("as_json", keyword, default=False, annotation=as_json)
 
-    def call(*, as_json: bool, trust: bool = False, **values: Any) -> None:  # noqa: ANN401 - checked
-        if trust:
-            os.environ[child.TRUST] = "1"  # child processes inherit it
+    def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - checked
         for name, value in values.items():
             is_path, default = Path in get_args(hints[name].__origin__), options[name].default
             if value == "" != default and (is_path or default is None):  # an unset variable
@@ -260,7 +264,7 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
     call.__annotations__ = {}  # typer would evaluate them
     parameters = sorted(
-        [*options.values(), *flags], key=lambda param: param.default is not param.empty
+        [*options.values(), json_flag], key=lambda param: param.default is not param.empty
     )
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
@@ -369,9 +373,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
     # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
     # Try again in 10 ms; code that is there a third time waits for a thread, and is interrupted.
     library = Condition.wait.__code__.co_filename
-    if child.is_limited:
-        child.delayed.append(number)
-        return
     if frame is None or frame.f_code.co_filename != library or len(_signals) > 2:
         raise Stopped(number)
     signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))

@@ -1,6 +1,7 @@
 """Commands in tests: called in this process, or run, watched and killed in one of their own."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def call(
     said = {name: TextIOWrapper(BytesIO(), "utf-8", newline="") for name in ("stdout", "stderr")}
     typed = [program, *map(str, arguments)]
     with (
-        signals_kept(),
+        process_kept(),
         chdir(cwd or Path()),
         pytest.MonkeyPatch.context() as patch,
         redirect_stdout(said["stdout"]),
@@ -180,11 +181,13 @@ def _text(stream: TextIOWrapper) -> str:
 
 
 @contextmanager
-def signals_kept() -> Iterator[None]:
-    """Give back the handlers of signals that a command takes for itself."""
+def process_kept() -> Iterator[None]:
+    """Give back the handlers of signals and the limit of memory that a command sets for itself."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    memory = resource.getrlimit(resource.RLIMIT_DATA)
     try:
         yield
     finally:
+        resource.setrlimit(resource.RLIMIT_DATA, memory)
         for number, handler in before.items():
             signal.signal(number, handler)

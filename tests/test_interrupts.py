@@ -1,28 +1,24 @@
-"""What ends a process: Ctrl-C, even where it was swallowed; limits, in workers and our program."""
+"""What ends a process: Ctrl-C, even where it was swallowed; a lack of memory."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from threading import Condition
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
-from ruler_builders.pipeline.pool import Progress, run_jobs, silent
+from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data import terminal
-from ruler_data.errors import RulerError
 from ruler_data.progress import progress
 from ruler_data.terminal import block_sigint_in_children, run
-from ruler_data.tokenizers import load_tokenizer
-from ruler_data.untrusted import child
 from tests.commands import HANG
 from tests.conftest import ROOT
 
@@ -163,90 +159,58 @@ def test_every_row_is_reported(workers: int) -> None:
     def report(name: str, rows: int) -> None:
         reported[name] += rows
 
-    list(run_jobs(many, range(4), workers, 0, None, report))
+    list(run_jobs(many, range(4), workers, report))
     assert reported == {f"config {job}": 50 for job in range(4)}
 
 
-def forever(_: object) -> None:
-    while True:
-        pass
+def too_much_memory(_job: int, _: Progress) -> bytes:
+    return bytes(1 << 40)
 
 
-def too_much_memory(_: object) -> bytes:
-    return bytes(2 * child.MEMORY)
-
-
-def panic(_: object) -> None:
-    os.write(2, b"thread panicked")
-    raise BaseException  # as tokenizers does where Rust has no memory
-
-
-def stopped(_: object) -> str:
-    signal.raise_signal(signal.SIGINT)
-    return "the signal waits for the end of the call"
-
-
-def fails(_: object) -> None:
-    msg = "no such token"
-    raise ValueError(msg)
-
-
-def long_text(_: object) -> str:
-    return "x" * 3_000_000
-
-
-def call_in_worker(function: str, _: object) -> str:
-    child.SECONDS, child.MEMORY = 0.5, 256 << 20
-    try:
-        child.bounded(f"{__name__}:{function}", "a tokenizer")
-    except child.ChildError as error:
-        return f"{error} (child: {multiprocessing.parent_process() is not None})"
-    return "passed"
+def too_much_for_a_library(_job: int, _: Progress) -> None:
+    buffers = [pa.allocate_buffer(64 << 20) for _ in range(64)]
+    assert buffers
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["forever", "too_much_memory", "panic"])
-def test_a_worker_ends_where_its_tokenizer_takes_too_much(
-    function: str, tiny: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    tokenizer, jobs = load_tokenizer(str(tiny)), [function] * 2
-    with pytest.raises(RulerError, match="tokenizer tiny: it takes too much time or memory"):
-        list(run_jobs(call_in_worker, jobs, 2, 0, tokenizer, silent))
-    assert capfd.readouterr().err == ""
-
-
-TOO_MUCH = f"{child.refusal('tiny')}\n"
-
-
-@pytest.mark.parametrize(
-    ("function", "code", "said"),
-    [
-        ("forever", 2, TOO_MUCH), ("too_much_memory", 2, TOO_MUCH), ("panic", 2, TOO_MUCH),
-        ("stopped", 130, "stopped; run the same command again to resume\n"), ("fails", 0, ""),
-    ],
-)  # fmt: skip
-def test_the_program_ends_where_its_tokenizer_takes_too_much(
-    function: str, code: int, said: str
-) -> None:
+@pytest.mark.parametrize("work", [too_much_memory, too_much_for_a_library])
+def test_a_worker_has_its_share_of_memory_and_says_so(work: Callable[..., object]) -> None:
     script = f"""
-from ruler_data import terminal
-from ruler_data.untrusted import child
-from tests.test_interrupts import call_in_worker
-child.supervise("ruler-data")
-child.announce("tiny")
-terminal.run("ruler-data", lambda: call_in_worker("{function}", None))
+from ruler_builders.pipeline.pool import run_jobs, silent
+from ruler_data import memory, terminal
+from tests.test_interrupts import {work.__name__}
+memory.limit_to(4 << 30)
+terminal.run("ruler-data", lambda: list(run_jobs({work.__name__}, range(2), 2, silent)))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert done.stderr == (said and f"ruler-data: {said}")
+    assert (done.returncode, done.stdout) == (1, "")
+    reason = "a worker takes more than the 2 GiB that this process may use"
+    assert done.stderr == f"ruler-data: {reason}; RULER_MEMORY=4 for more\n"
 
 
-@pytest.mark.slow
+class PanicException(BaseException):
+    """What is raised where Rust panics."""
+
+
 @pytest.mark.parametrize(
-    ("function", "why"), [("fails", "no such token"), ("long_text", "it makes 3,0")]
+    ("error", "said"),
+    [
+        (MemoryError(), "takes more memory than there is"),
+        (PanicException("capacity overflow\nmore"), "a library failed (capacity overflow)"),
+    ],
 )
-def test_a_call_in_a_worker_fails_as_one_in_a_child(function: str, why: str) -> None:
-    for said in run_jobs(call_in_worker, [function] * 2, 2, 0, None, silent):
-        assert said.startswith(why) and said.endswith("(child: True)")
-    with pytest.raises(child.ChildError, match=why):
-        child.bounded(f"{__name__}:{function}", "a tokenizer")
+def test_a_lack_of_memory_is_one_line(
+    error: BaseException,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ruler_data.memory.limit", lambda: None)
+
+    def work() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        run("ruler-data", work)
+    assert end.value.code == 1
+    assert capsys.readouterr().err.startswith(f"ruler-data: {said}")

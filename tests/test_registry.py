@@ -211,7 +211,7 @@ def test_a_mirror_has_the_originals_hash(tmp_path: Path, monkeypatch: pytest.Mon
         _mirrored(replace(mirror, sha256="0" * 64), known, allow_download=False)
     folder, origin = _mirrored(mirror, known, allow_download=False)
     place = f"org/mirror at {revision}"
-    assert origin == Origin(known.source, known.revision, place, is_trusted=True)
+    assert origin == Origin(known.source, known.revision, place)
     made, its = HfTokenizer(folder, "gemma3", origin), load_tokenizer(str(original))
     assert made.info.counts_like(its.info) and made.info.files != its.info.files
     assert made.info.mirror == f"org/mirror at {revision}"

@@ -129,7 +129,7 @@ def test_only_a_full_disk_asks_for_space(number: int, is_space: bool) -> None:
 def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_signals", [])
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    with commands.signals_kept():
+    with commands.process_kept():
         signal.signal(signal.SIGINT, terminal._stop)
         waiting = Condition()
         sender = Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))

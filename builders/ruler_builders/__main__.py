@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific datasets."
 
@@ -29,28 +29,14 @@ def table() -> dict[str, Callable[..., Any]]:
     }
 
 
-def main() -> None:
-    """Load and run the command."""
-    _end_on_interrupt()
-    from ruler_data.terminal import run_program
-
-    run_program("ruler-data", ABOUT, table())
-
-
-def program() -> None:
-    """Run `main` in a process with limits, so that a folder's tokenizer needs no other one."""
-    _end_on_interrupt()
-    from ruler_data.untrusted.child import supervise
-
-    supervise("ruler-data")
-    main()
-
-
-def _end_on_interrupt() -> None:
-    """Let Ctrl-C end the program without a traceback while it loads."""
+def main() -> NoReturn:
+    """Load and run the command; Ctrl-C while it loads ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from ruler_data.terminal import run_program
+
+    run_program("ruler-data", ABOUT, table)
 
 
 if __name__ == "__main__":
-    program()
+    main()

@@ -14,13 +14,13 @@ import yaml
 
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes, read_text
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import check_repo, counted, parse_config, quote, released_version
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
 from ruler_data.tokenizers.registry import REGISTRY
-from ruler_data.untrusted.text import read_bytes, read_text
 from ruler_data.version import repository
 from ruler_data.views import template
 

@@ -18,7 +18,7 @@ from ruler_builders.pipeline.build_one import BuildContext
 from ruler_builders.sources.catalogue import ESSAYS
 from ruler_builders.upstream import EDITIONS
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, sha256_file
+from ruler_data.files import cache_dir, read_bytes, sha256_file
 from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import (
     BALANCED,
@@ -37,7 +37,6 @@ from ruler_data.suites import packaged, packaged_suite
 from ruler_data.tasks import TASKS, config_place
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import REGISTRY, load_tokenizer
-from ruler_data.untrusted.text import read_bytes
 from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
 
 #: Fields of the manifest that cannot be made again.

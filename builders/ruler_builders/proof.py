@@ -44,7 +44,7 @@ from ruler_builders.folder_proof import (
 from ruler_builders.pipeline.build_dir import row_figures
 from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.sources.catalogue import essays_of
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_builders.upstream.sources import words_of
@@ -60,14 +60,13 @@ from ruler_data.names import (
     quote,
     released_version,
 )
-from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, read_packed
+from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, opened, read_packed
 from ruler_data.progress import progress as progress_bar
 from ruler_data.row import Row, RowDigest, serialize
 from ruler_data.suites import Suite
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.registry import find_by_fingerprint
-from ruler_data.untrusted.pages import opened
 from ruler_data.version import __version__
 from ruler_data.views import html_table
 
@@ -189,9 +188,10 @@ def verify(
         tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
         with show(tokens) as progress:
             longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
-            loaded = context.tokenizer if context else None
+            longest = parse_config(longest_first[0])[1] if longest_first else 0
             in_process = partial(job, context=context)
-            done = run_jobs(job, longest_first, workers, tokens, loaded, progress, in_process)
+            count = processes(workers, tokens, longest)
+            done = run_jobs(job, longest_first, count, progress, in_process)
             proofs = {proof.name: proof for proof in done}
     findings += [finding for name in present for finding in proofs[name].findings]
     unproved = {name: proofs[name].unproved for name in present if proofs[name].unproved}

@@ -23,6 +23,7 @@ from huggingface_hub.errors import (
 )
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import DOWNLOADED, JSON_BYTES, too_large
 from ruler_data.hub.library import http
 from ruler_data.network import (
     BYTES,
@@ -36,7 +37,6 @@ from ruler_data.network import (
     within,
 )
 from ruler_data.terminal import at_stop, raise_if_interrupted, warn
-from ruler_data.untrusted.text import DOWNLOADED, JSON_BYTES, too_large
 from ruler_data.version import __version__
 
 #: Seconds that the environment may set: without a byte, after which a request is given up; without

@@ -22,10 +22,10 @@ from pydantic.functional_validators import PlainValidator
 from pydantic_core import ErrorDetails
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes
 from ruler_data.names import MOST_ROWS, quote
 from ruler_data.suites import Suite
 from ruler_data.tasks import TASKS, Headline, Params, task_of
-from ruler_data.untrusted.text import read_bytes
 
 #: Bytes of a file, and levels of nesting, that are allowed.
 LARGEST, DEEPEST = 200_000, 8

@@ -1,7 +1,6 @@
 """Chat templates: programs that come with a model, run in the sandbox of Jinja.
 
-Most run in a process with limits (`ruler_data.untrusted.child`), since the sandbox limits neither
-time nor memory.
+The sandbox limits neither time nor memory; `ruler_data.memory` limits the memory of the process.
 """
 
 import json
@@ -12,8 +11,6 @@ from typing import Any, NoReturn
 import jinja2
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from ruler_data.untrusted.child import first_line
 
 #: Templates that print the date get this one, so that lengths do not depend on the day.
 #: It is the default of Llama 3.1's template.
@@ -32,15 +29,24 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
     """
     try:
         program = _compiled(source)
+    except MemoryError:
+        raise
     except Exception as error:
-        msg = f"it does not compile: {first_line(error)}"
-        raise TemplateError(msg) from error
+        raise TemplateError(f"it does not compile: {first_line(error)}") from error
+    if variables is None:
+        return ""
     try:
-        return program.render(variables) if variables is not None else ""
+        text = program.render(variables)
+    except (MemoryError, TemplateError):
+        raise
     except Exception as error:  # a template is a program and may raise anything
-        msg = first_line(error)
-        refuses = isinstance(error, jinja2.TemplateRuntimeError)
-        raise TemplateError(msg if refuses else f"it fails: {msg}") from error
+        raise TemplateError(f"it fails: {first_line(error)}") from error
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        character = ascii(text[error.start])
+        raise TemplateError(f"it renders {character}, which is not Unicode text") from error
+    return text
 
 
 @cache
@@ -62,14 +68,18 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def _refuse(message: str) -> NoReturn:
-    msg = f"it refuses one user turn: {message}"
-    raise jinja2.TemplateRuntimeError(msg)
+    raise TemplateError(f"it refuses one user turn: {message}")
 
 
 def _draw(*_: object, **__: object) -> NoReturn:
-    msg = "it draws at random, so that no prompt is sent as it was counted"
-    raise jinja2.TemplateRuntimeError(msg)
+    raise TemplateError("it draws at random, so that no prompt is sent as it was counted")
 
 
 def _tojson(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, or its type."""
+    lines = str(error).splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,8 +1,4 @@
-"""A `tokenizer.json` as its libraries read it: Hugging Face `tokenizers`, and gigatoken.
-
-What they do with it is decided by the file, so most run in a process with limits
-(`ruler_data.untrusted.child`), which calls `ask`.
-"""
+"""A `tokenizer.json` as its libraries read it: Hugging Face `tokenizers`, and gigatoken."""
 
 import hashlib
 import json
@@ -23,32 +19,28 @@ import numpy as np
 import tokenizers
 
 from ruler_data.errors import RulerError
-from ruler_data.files import cache_dir, write_bytes
+from ruler_data.files import cache_dir, read_json, write_bytes
 from ruler_data.names import quote
 from ruler_data.network import offline
 from ruler_data.tokenizers.counters import Counter, Text, decoded, gigatoken_counter
-from ruler_data.untrusted.text import read_json
-
-#: A file and when it was changed, in nanoseconds.
-Place = tuple[str, int]
 
 
-def ask(place: Place, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - as the method says
-    """Return what a method of a `TokenizerFile` does."""
-    return getattr(_opened(place), method)(*arguments)
+def opened(path: Path) -> "TokenizerFile":
+    """Return a file that is loaded once per process: a command loads it in several places."""
+    return _loaded(path.resolve(), path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=2)
-def _opened(place: Place) -> "TokenizerFile":
-    """Load a file once per process: a command loads its tokenizer in several places."""
-    return TokenizerFile(Path(place[0]))
+def _loaded(path: Path, _changed: int) -> "TokenizerFile":
+    return TokenizerFile(path)
 
 
 class TokenizerFile:
-    """A file that is loaded; results are plain values, which another process can send."""
+    """A file that is loaded."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._tokenizer = path, tokenizers.Tokenizer.from_file(str(path))
+        self._path = path
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 

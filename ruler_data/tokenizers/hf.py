@@ -1,22 +1,32 @@
 """Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, cached_bytes, hash_files
+from ruler_data import memory
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import (
+    JSON_BYTES,
+    cache_dir,
+    cached_bytes,
+    hash_files,
+    open_file,
+    read_json,
+    read_text,
+)
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.chat_template import TemplateError, run_template
+from ruler_data.tokenizers.chat_template import TemplateError, first_line, run_template
 from ruler_data.tokenizers.counters import Counter, Probes, check_parity
-from ruler_data.tokenizers.file import ask, digest
+from ruler_data.tokenizers.file import digest, opened
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
-from ruler_data.untrusted.child import ChildError, announce, bounded, first_line, is_trusting
-from ruler_data.untrusted.text import JSON_BYTES, open_file, read_json, read_text
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: User turns whose prompts are part of the identity; a template may strip a turn. The first is like
 #: those of prompts: several lines, without space around them.
@@ -58,15 +68,11 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 class Origin(NamedTuple):
-    """Where the files of a tokenizer come from, as `TokenizerInfo` records it.
-
-    Template and tokenizer run in a process with limits, unless the registry names them.
-    """
+    """Where the files of a tokenizer come from, as `TokenizerInfo` records it."""
 
     hub_id: str | None = None
     revision: str | None = None
     mirror: str = ""
-    is_trusted: bool = False
 
 
 LOCAL = Origin()
@@ -81,25 +87,32 @@ class HfTokenizer(PromptTokenizer):
         Raises:
             UsageError: a file is missing or broken.
         """
-        self._path = folder / FILES[0]
+        path = folder / FILES[0]
         for file, limit in zip(FILES, (JSON_BYTES, JSON_BYTES, TEMPLATE_BYTES), strict=True):
             if (folder / file).is_file():
                 open_file(folder / file, limit, f"tokenizer {name}: {file}").close()
-        self.is_trusted = origin.is_trusted or is_trusting()
-        if not self.is_trusted:
-            announce(name)
-        self._place = str(self._path.resolve()), self._path.stat().st_mtime_ns
+        self._name = f"tokenizer {name}"
+        self._file = self._ask(opened, path)
         engine = f"tokenizers {version('tokenizers')}"
-        self._stock = Counter(engine, partial(self._ask, "ids"), partial(self._ask, "counts"))
+        self._stock = Counter(
+            engine,
+            lambda text: self._ask(self._file.ids, text),
+            lambda texts: self._ask(self._file.counts, texts),
+        )
         files = hash_files(folder, FILES)
         super().__init__(
             TokenizerInfo(
                 name, origin.hub_id, origin.revision, files, 0, 0, engine, mirror=origin.mirror
             )
         )
-        self.special_tokens = self._ask("special_tokens")
+        self.special_tokens = self._file.special_tokens()
         config = read_config(folder, name)
         self._special = {key: _token_text(config[key]) for key in config if key.endswith("_token")}
+        try:
+            "".join(self._special.values()).encode()
+        except UnicodeEncodeError as error:
+            problem = f"{FILES[1]} has a token that is not Unicode text"
+            raise UsageError(self._name, problem) from error
         self._names_bos = bool(config.get("add_bos_token"))
         self._bos_text = self._special.get("bos_token") or None
         self._added_bos = self._find_bos()
@@ -108,21 +121,22 @@ class HfTokenizer(PromptTokenizer):
         if self.has_template:
             self._run_template(None)  # it must compile
 
-    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as the method says
-        """Return what a method of `TokenizerFile` does.
+    def _ask(self, function: Callable[P, T], *values: P.args, **keywords: P.kwargs) -> T:
+        """Return what a function of `TokenizerFile` does.
 
         Raises:
-            UsageError: it fails, or takes too much time or memory.
+            UsageError: it fails.
+            RulerError: it takes too much memory.
         """
         try:
-            if self.is_trusted:
-                return ask(self._place, method, *arguments)
-            return bounded(f"{ask.__module__}:ask", self._place, method, *arguments)
+            return function(*values, **keywords)
         except UsageError:
             raise
-        except (ChildError, Exception) as error:  # the library raises bare Exception
-            name = f"tokenizer {self._info.name}"
-            raise UsageError(name, f"{FILES[0]} cannot be read: {first_line(error)}") from error
+        except MemoryError as error:
+            raise RulerError(self._name, memory.excess()) from error
+        except Exception as error:  # the library raises bare Exception
+            problem = f"{FILES[0]} cannot be read: {first_line(error)}"
+            raise UsageError(self._name, problem) from error
 
     @property
     def info(self) -> TokenizerInfo:
@@ -147,7 +161,7 @@ class HfTokenizer(PromptTokenizer):
                 prompts.append(None)
         words = cached_bytes(  # since parsing takes a second
             cache_dir("vocabularies") / f"{self._info.files[FILES[0]]}-2",
-            lambda: str(self._ask("vocabulary")).encode(),
+            lambda: self._ask(self._file.vocabulary).encode(),
         )
         return digest([words.decode(), prompts])
 
@@ -160,8 +174,11 @@ class HfTokenizer(PromptTokenizer):
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
     def _checked_fast(self, probes: Probes) -> Fast:
-        ids, counts = partial(self._ask, "fast_ids"), partial(self._ask, "fast_counts")
-        fast = Counter(self._ask("fast_version"), ids, counts)
+        fast = Counter(
+            self._ask(self._file.fast_version),
+            lambda text: self._ask(self._file.fast_ids, text),
+            lambda texts: self._ask(self._file.fast_counts, texts),
+        )
         before, turn, after = self.render(TURNS[0], "").encode().partition(TURNS[0].encode())
 
         def framed(content: bytes, answer_prefix: str) -> bytes:
@@ -198,15 +215,14 @@ class HfTokenizer(PromptTokenizer):
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
-        return str(self._ask("decode", list(ids), not special))
+        return self._ask(self._file.decode, list(ids), not special)
 
     @property
     def bos_id(self) -> int | None:
         """Id of BOS: the token that the tokenizer adds, else the one that its config names."""
         if self._added_bos is not None or self._bos_text is None:
             return self._added_bos
-        token: int | None = self._ask("id_of", self._bos_text)
-        return token
+        return self._ask(self._file.id_of, self._bos_text)
 
     @property
     def opens_turn(self) -> bool:
@@ -242,16 +258,16 @@ class HfTokenizer(PromptTokenizer):
         """Return what the template renders; without variables, only compile it.
 
         Raises:
-            UsageError: it refuses the turn, fails, or takes too much time or memory.
+            UsageError: it refuses the turn, or fails.
+            RulerError: it takes too much memory.
         """
         try:
-            if self.is_trusted:
-                return run_template(self._template, variables)
-            name = f"{run_template.__module__}:run_template"
-            return str(bounded(name, self._template, variables))
-        except (TemplateError, ChildError) as error:
-            msg = f"tokenizer {self._info.name}: its chat template cannot be used: {error}"
-            raise UsageError(msg) from error
+            return run_template(self._template, variables)
+        except TemplateError as error:
+            problem = f"its chat template cannot be used: {error}"
+            raise UsageError(self._name, problem) from error
+        except MemoryError as error:
+            raise RulerError(self._name, f"its chat template {memory.excess()}") from error
 
     def _missing_bos(self, text: bytes) -> list[int]:
         """Return BOS unless the text has it: a template may write it, and two would be wrong."""
@@ -261,8 +277,10 @@ class HfTokenizer(PromptTokenizer):
 
     def _find_bos(self) -> int | None:
         """Return the token that the tokenizer puts before every text, or None."""
-        plain, full = self._ask("ids", "a"), self._ask("ids", "a", True)
-        return full[0] if len(full) > len(plain) and full[0] != plain[0] else None
+        plain = self._ask(self._file.ids, "a")
+        full = self._ask(self._file.ids, "a", special=True)
+        is_added = len(full) > len(plain) and full[0] != plain[0]
+        return full[0] if is_added else None
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:

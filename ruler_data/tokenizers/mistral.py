@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruler_data.errors import UsageError
-from ruler_data.files import cache_dir, cached_bytes, hash_files
+from ruler_data.files import JSON_BYTES, cache_dir, cached_bytes, hash_files, parse_json, read_bytes
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
@@ -24,7 +24,6 @@ from ruler_data.tokenizers.counters import (
 )
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer, installed
 from ruler_data.tokenizers.tiktoken import tokenizer_json
-from ruler_data.untrusted.text import JSON_BYTES, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer

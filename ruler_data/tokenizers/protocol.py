@@ -62,12 +62,10 @@ class PromptTokenizer(ABC):
     Attributes:
         special_tokens: that are recognized in plain text; empty if there are none.
         has_template: whether the model has a chat template.
-        is_trusted: whether it may run in any process, without limits.
     """
 
     special_tokens: tuple[str, ...] = ()
     has_template = False
-    is_trusted = True
 
     def __init__(self, info: TokenizerInfo) -> None:
         self._info = info

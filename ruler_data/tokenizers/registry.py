@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
+from ruler_data.files import JSON_BYTES, cache_dir, hash_files, read_bytes, sha256_file, write_bytes
 from ruler_data.manifest import LOCAL_COPY, TokenizerInfo
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers.file import Member, Wheel, read_member
@@ -21,7 +21,6 @@ from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_con
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
 from ruler_data.tokenizers.tiktoken import Encoding, TiktokenTokenizer, read_ranks, tokenizer_json
-from ruler_data.untrusted.text import JSON_BYTES, read_bytes
 
 
 @dataclass(frozen=True)
@@ -292,8 +291,7 @@ def _fetch_files(
 
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Location:
     folder, commit = _fetch_files(hub_id, FILES, revision, allow_download)
-    is_known = any(hub_id in entry.ids for entry in REGISTRY.values())
-    return folder, Origin(hub_id, commit, is_trusted=is_known)
+    return folder, Origin(hub_id, commit)
 
 
 def _converted(packaged: Packaged, allow_download: bool) -> Location:
@@ -308,9 +306,7 @@ def _converted(packaged: Packaged, allow_download: bool) -> Location:
 
     # The key is as in version 1.0.0, whose cache is then used.
     key = [member, packaged.pattern, texts, packaged.template]
-    return _cached(key, convert, texts[0], packaged.template), Origin(
-        None, str(WHEEL), is_trusted=True
-    )
+    return _cached(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
 
 
 #: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
@@ -322,7 +318,7 @@ def _ranked(name: str, entry: Known, allow_download: bool) -> Location:
     folder, commit = _fetch_files(
         entry.source, (RANKED, *FILES[1:]), entry.revision, allow_download
     )
-    return _from_ranks(folder, name, entry.split), Origin(entry.source, commit, is_trusted=True)
+    return _from_ranks(folder, name, entry.split), Origin(entry.source, commit)
 
 
 def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
@@ -359,7 +355,7 @@ def _mirrored(mirror: Mirror, entry: Known, allow_download: bool) -> Location:
 
     folder = _cached([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
     place = f"{mirror.repo} at {mirror.revision}"
-    return folder, Origin(entry.source, entry.revision, place, is_trusted=True)
+    return folder, Origin(entry.source, entry.revision, place)
 
 
 def _cached(key: object, vocabulary: Callable[[], bytes], bos: str, template: str) -> Path:

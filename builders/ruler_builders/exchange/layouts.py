@@ -27,15 +27,13 @@ from ruler_builders.checks.ruler2_rows import task_of_prompt
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import unwritable
+from ruler_data.files import parse_json, read_json, read_lines, unwritable
 from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
-from ruler_data.parquet import UNREADABLE
+from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.row import Row
 from ruler_data.suites import load_suite
 from ruler_data.tasks import TASKS, Niah, Task
-from ruler_data.untrusted.pages import opened
-from ruler_data.untrusted.text import parse_json, read_json, read_lines
 
 #: Files of rows.
 SUFFIXES = (".jsonl", ".json", ".parquet")

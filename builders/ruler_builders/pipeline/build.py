@@ -19,7 +19,7 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import BuildContext, build_in_worker, build_one, open_context
 from ruler_builders.pipeline.fit import answer_need, least_length, need
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.pool import Progress, processes, run_jobs
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.library import sources_option
 from ruler_builders.sources.text_files import read_text
@@ -142,11 +142,10 @@ def build_folder(
             getattr(progress, "skip", progress)(name, info.rows)
         seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        tokens = plan.suite.rows * sum(parse_config(name)[1] for name in missing)
+        lengths = [parse_config(name)[1] for name in longest_first]
+        count = processes(workers, plan.suite.rows * sum(lengths), lengths[0] if lengths else 0)
         work, in_process = partial(build_in_worker, plan), partial(build_one, plan, context)
-        results = run_jobs(
-            work, longest_first, workers, tokens, context.tokenizer, progress, in_process
-        )
+        results = run_jobs(work, longest_first, count, progress, in_process)
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
             folder.save(manifest)

@@ -4,6 +4,7 @@ While a build runs, `.build/` holds the manifest of the finished configs, so tha
 resume after any interruption. The folder is removed once the manifest itself exists.
 """
 
+import os
 import secrets
 import shutil
 import socket
@@ -33,7 +34,6 @@ from ruler_data.names import MOST_ROWS, config_file, quote
 from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
-from ruler_data.untrusted.child import started_process
 from ruler_data.version import DEFAULT_SEED
 
 #: Bits of a private seed. The highest is set, which marks it as private.
@@ -178,7 +178,7 @@ class BuildDir:
             msg = f"{where}: another build is running in this folder ({who}); wait for it"
             raise RulerError(msg) from error
         try:
-            write_file(owner, f"process {started_process()} on {socket.gethostname()}")
+            write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
             for file in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
                 file.unlink()  # left by a killed build
             yield

@@ -12,10 +12,9 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import TypeVar
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
-from ruler_data.tokenizers import PromptTokenizer
-from ruler_data.untrusted.child import confine, exceeded, refusal
+from ruler_data import memory
+from ruler_data.errors import RulerError
+from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted, warn
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -35,21 +34,32 @@ def silent(*_: object) -> None:
 TOKENS_PER_PROCESS = 1 << 24
 
 
-def processes(workers: int, tokens: int) -> int:
-    """Return the number of processes; for 0 workers, as many as cores and the work are worth.
+def processes(workers: int, tokens: int, longest: int) -> int:
+    """Return the number of processes that build rows.
 
-    >>> processes(3, tokens=1), processes(0, tokens=1)
-    (3, 1)
+    They share the memory that this process may use, so they are fewer where it is little.
+
+    Args:
+        workers: as the user says; 0: as many as cores and the work are worth.
+        tokens: of all rows.
+        longest: tokens of the longest row.
+
+    >>> processes(2, tokens=1, longest=4096), processes(0, tokens=1, longest=4096)
+    (2, 1)
     """
-    return workers or max(1, min(os.cpu_count() or 1, tokens // TOKENS_PER_PROCESS))
+    count = workers or max(1, min(os.cpu_count() or 1, tokens // TOKENS_PER_PROCESS))
+    most = memory.most_workers(longest)
+    if most is None or count <= most:
+        return count
+    if workers:
+        warn(f"--workers {workers}: {most} are used, {memory.shared(longest)}")
+    return most
 
 
 def run_jobs(
     work: Callable[[J, Progress], R],
     jobs: Sequence[J],
     workers: int,
-    tokens: int,
-    tokenizer: PromptTokenizer | None,
     progress: Progress,
     in_process: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
@@ -58,25 +68,23 @@ def run_jobs(
     Args:
         work: does a job in another process; it, jobs and results must pickle.
         jobs: the longest first, so that no long job runs alone at the end.
-        workers: number of processes; 0: as many as cores and the work are worth. With 1, or one
-            job, this process does the work.
-        tokens: of the rows of all jobs.
-        tokenizer: of the rows; if it runs within limits, a worker may be ended for it.
+        workers: number of processes; with 1, or one job, this process does the work.
         progress: called by each job here, and for a job of a worker once it is done.
         in_process: does a job in this process; by default what `work` does.
 
     Raises:
-        UsageError: the tokenizer takes too much.
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
-    count = min(processes(workers, tokens), len(jobs))
+    count = min(workers, len(jobs))
     if count <= 1:
         for job in jobs:
             yield (in_process or work)(job, progress)
         return
     children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, context, initializer=_enter)
+    size = memory.limit()
+    share = size // count if size is not None else None
+    pool = ProcessPoolExecutor(count, context, initializer=_enter, initargs=(share,))
     children = list[BaseProcess]()
     try:
         with block_sigint_in_children():
@@ -91,16 +99,10 @@ def run_jobs(
                     progress(name, rows)
                 yield result
     except BrokenProcessPool as error:
-        for child in children:
-            child.join(1)
-        is_exceeded = any(exceeded(child.exitcode) for child in children)
-        if is_exceeded and tokenizer and not tokenizer.is_trusted:
-            raise UsageError(refusal(tokenizer.info.name)) from error
-        msg = (
+        raise RulerError(
             "a worker process died, possibly out of memory; use fewer --workers; finished configs "
             "are kept: run the same command again to resume"
-        )
-        raise RulerError(msg) from error
+        ) from error
     finally:
         for child in children or multiprocessing.active_children():
             if child.pid not in children_before:
@@ -108,12 +110,13 @@ def run_jobs(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _enter() -> None:
+def _enter(share: int | None) -> None:
     """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does.
 
-    Templates and tokenizers run in it, in place of a child of its own: it is one.
+    `share` is how many bytes of memory it may use, None for any number.
     """
-    confine()
+    if share is not None:
+        memory.limit_to(share)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -135,4 +138,10 @@ def _run_in_worker(work: Callable[[J, Progress], R], job: J) -> tuple[R, Counter
     def count(name: str, rows: int) -> None:
         rows_by_config[name] += rows
 
-    return work(job, count), rows_by_config
+    try:
+        return work(job, count), rows_by_config
+    except BaseException as error:  # what a library raises may not pickle
+        reason = memory.failure(error)
+        if not reason:
+            raise
+        raise RulerError(f"a worker {reason}") from None

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ruler_builders.publish.plan import Version
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes, read_text
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -25,7 +26,6 @@ from ruler_data.hub.repo import (
 )
 from ruler_data.manifest import FILENAME, reader_of
 from ruler_data.names import counted
-from ruler_data.untrusted.text import read_bytes, read_text
 
 #: What an export says of its rows.
 ABOUT = "ruler.json"

@@ -33,6 +33,7 @@ from ruler_builders.publish.plan import (
 )
 from ruler_builders.publish.siblings import label, listed_repos, put_index
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes
 from ruler_data.hub.client import NO_TOKEN, check_access, is_reachable, token
 from ruler_data.hub.repo import (
     PushFile,
@@ -48,7 +49,6 @@ from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
 from ruler_data.network import offline
-from ruler_data.untrusted.text import read_bytes
 
 #: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")

@@ -9,8 +9,8 @@ from typing import Any
 
 from ruler_builders.sources.text_files import check_text, read_text
 from ruler_data.errors import RulerError
+from ruler_data.files import parse_json
 from ruler_data.names import counted, quote
-from ruler_data.untrusted.text import parse_json
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError
-from ruler_data.files import sha256_file
-from ruler_data.untrusted.text import parse_json, read_bytes
+from ruler_data.files import parse_json, read_bytes, sha256_file
 
 
 def sha256_of(paths: Sequence[Path]) -> str:

@@ -41,7 +41,7 @@ from ruler_eval.engine_check.residues import (
 )
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.engine import Request
-from ruler_eval.running.runner import RunJob, engine_errors
+from ruler_eval.running.runner import RunJob, engine_errors, with_engine
 from ruler_eval.scoring.metrics import score_answer
 
 #: Rows of a first look, one for each residue of the largest page; a pair of neighbours is asked
@@ -192,7 +192,7 @@ class Asker:
     """Asks rows in four conditions, and remembers what they showed."""
 
     def __init__(self, job: RunJob) -> None:
-        opened = job if job.engine.open is None else replace(job, engine=job.engine.open())
+        opened = with_engine(job)
         self.job, self.salts = opened, count(1)
         self.rows = {name: Rows(job.data.source, name) for name in job.data.rows}
         self.answers: dict[tuple[str, int], dict[str, tuple[Answer, str]]] = {}

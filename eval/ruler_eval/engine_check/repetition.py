@@ -22,20 +22,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import write_file
+from ruler_data.files import read_bytes, write_file
 from ruler_data.manifest import reader_of
 from ruler_data.names import counted, quote
 from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
-from ruler_data.untrusted.text import read_bytes
 from ruler_data.views import html_text
 from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
 from ruler_eval.running.answers import Answer, Key, Share
 from ruler_eval.running.config import EvalConfig, parse_options
 from ruler_eval.running.journal import unique
 from ruler_eval.running.run_dir import RunFolder, RunInfo, faults, read_info
-from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests
+from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests, with_engine
 from ruler_eval.scoring.metrics import score_answer
 
 FILES = "repeat-*.json"
@@ -187,8 +186,7 @@ def repeat(
     job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
-    if job.engine.open is not None:
-        job = replace(job, engine=job.engine.open())
+    job = with_engine(job)
     again = dict[Key, Answer]()
     with engine_errors(job):
         answers = [*map(job.finished, job.engine.generate(iter(order)))]

@@ -21,9 +21,8 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.parquet import check_filled, conformed, rows_without_context
+from ruler_data.parquet import check_filled, conformed, opened, rows_without_context
 from ruler_data.row import Row, question_digest
-from ruler_data.untrusted.pages import opened
 
 #: Rows that are sorted together.
 ALIKE = 100

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ruler_data.files import unwritable
+from ruler_data.files import read_lines, unwritable
 from ruler_data.manifest import reader_of
-from ruler_data.untrusted.text import read_lines
 from ruler_eval.running.answers import Answer
 
 #: Fields that every line has; the others only if they are known.

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import open_file, read_bytes, read_json
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer_of
-from ruler_data.untrusted.text import open_file, read_bytes, read_json
 from ruler_eval.running.config import EvalConfig
 
 #: Engines that need no files of the model.

@@ -24,10 +24,18 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import try_writing, write_file
+from ruler_data.files import (
+    append_file,
+    parse_json,
+    read_bytes,
+    read_json,
+    read_lines,
+    try_writing,
+    unwritable,
+    write_file,
+)
 from ruler_data.manifest import BALANCED, FILENAME, reader_of
 from ruler_data.names import counted, quote
-from ruler_data.untrusted.text import parse_json, read_bytes, read_json, read_lines
 from ruler_data.version import __version__
 from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key, settle
@@ -281,8 +289,13 @@ class RunFolder:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         run = {"at": at, "shard": str(shard), "version": __version__}
-        with (self.path / STARTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**run, "fingerprint": info.fingerprint, **start}) + "\n")
+        line = json.dumps({**run, "fingerprint": info.fingerprint, **start}) + "\n"
+        path = self.path / STARTS
+        try:
+            with append_file(path) as file:
+                file.write(line.encode())
+        except OSError as error:
+            raise unwritable(path, error) from error
 
     def starts(self) -> Iterator[dict[str, Any]]:
         """Yield the records of all starts, the newest last."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from ruler_data import terminal
+from ruler_data import memory, terminal
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted, parse_config
@@ -124,6 +124,17 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
+def with_engine(job: RunJob) -> RunJob:
+    """Return a job that is ready to generate: a server was asked what it is, see `Engine.open`.
+
+    An engine in this process takes as much memory as its model does.
+    """
+    if job.engine.open is not None:
+        return replace(job, engine=job.engine.open())
+    memory.lift()
+    return job
+
+
 def run_shard(
     job: RunJob,
     folder: RunFolder,
@@ -138,8 +149,7 @@ def run_shard(
         How many of the rows have no answer now, and why; None if all have one.
     """
     with folder.hold(shard):
-        if job.engine.open is not None:
-            job = replace(job, engine=job.engine.open())
+        job = with_engine(job)
         folder.begin(job.info, shard)
         name = journal.unique()
         pending = _resume(job, folder, shard, name)

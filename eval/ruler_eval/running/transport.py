@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 
+from ruler_data.files import parse_json
 from ruler_data.hub.library import http
 from ruler_data.names import quote
 from ruler_data.network import check_environment, retry_after
-from ruler_data.untrusted.text import parse_json
 
 #: HTTP statuses after which a retry may succeed (520 to 530: of Cloudflare and of Anthropic), and
 #: those after which no request will.

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
 from ruler_data.names import config_name, quote
 from ruler_data.tasks import TASKS
-from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
 from ruler_eval.running.answers import Answer, Key
 
 #: Most bytes of the head of a table, fields of its lines, and rows that are read at once.

@@ -23,10 +23,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, cached_bytes, write_bytes
+from ruler_data.files import cache_dir, cached_bytes, read_bytes, write_bytes
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
-from ruler_data.untrusted.text import read_bytes
 from ruler_eval.running.run_dir import A_DATASET, RUN_FILE, why_no_run
 from ruler_eval.scoring.results import (
     BINS,

@@ -27,12 +27,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, replacing, sha256_file
+from ruler_data.files import cache_dir, read_bytes, replacing, sha256_file
 from ruler_data.floors import blind_floor
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import config_name, parse_config, quote
 from ruler_data.tasks import Task
-from ruler_data.untrusted.text import read_bytes
 from ruler_data.version import __version__
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.data import Dataset
