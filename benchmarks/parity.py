@@ -26,12 +26,12 @@ from measuring import table
 
 from ruler_builders.pipeline.build_dir import write_rows
 from ruler_data import TASKS, Row
+from ruler_data.layouts import read_answers
 from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.running.data import open_dataset
 from ruler_eval.running.run_dir import RunFolder
-from ruler_eval.scoring.predictions import Place, parse_record
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {
@@ -67,12 +67,9 @@ def of_run(run: Path, data: Path) -> Iterator[Said]:
 
 def of_samples(path: Path) -> Iterator[Said]:
     """Yield the answers of a file of the harness."""
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        record = json.loads(line)
-        answer, doc = parse_record(record, Place(path, number), ()), record["doc"]
-        yield Said(
-            answer.config, answer.index, answer.text or "", doc["input"], answer.outputs or ()
-        )
+    for answer in read_answers(path):
+        config = f"{answer.task}_{answer.length}"
+        yield Said(config, answer.index, answer.text, answer.prompt, answer.outputs or ())
 
 
 def freeze(said: Sequence[Said], folder: Path) -> Path:

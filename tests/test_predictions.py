@@ -19,7 +19,7 @@ import ruler_builders
 import ruler_data
 import ruler_report
 from ruler_data.errors import RulerError
-from ruler_eval.scoring.predictions import records_of_csv
+from ruler_data.layouts import records_of_csv
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.
@@ -79,7 +79,7 @@ def test_a_carriage_return_in_an_answer_for_kvpress_ends_no_row(data: Path, tmp_
         writer.writerows(records)
     if sys.version_info < (3, 13):  # later ones quote it
         assert b" a\rb" in path.read_bytes() and b' a\rb"' not in path.read_bytes()
-    (first, *_) = records_of_csv(path)
+    _, first = next(records_of_csv(path))
     assert first["predicted_answer"].endswith(" a\rb")
     assert means(tmp_path / "run", data) == PRINTED
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import TASKS, Row
+from ruler_data.layouts import read_answers
 from ruler_eval.scoring.metrics import any_of, clean, recall
-from ruler_eval.scoring.predictions import Place, parse_record
 from ruler_report.means import mean_percent
 from tests.conftest import LETTERS, ROOT
 from tests.running.processes import evaluate
@@ -188,10 +188,13 @@ def test_real_predictions_score_as_upstream_s_own_script_has_it() -> None:
     [("niah_single_1", "niah_single_1_1000"), ("ruler_vt", "vt_1000"), ("ruler_cwe", "cwe_1000"),
      ("ruler_fwe", "fwe_1000"), ("ruler_qa_squad", "qa_1_1000"), ("ruler_qa_hotpot", "qa_2_1000")],
 )  # fmt: skip
-def test_the_harness_s_own_tasks_are_told_by_file_and_length(name: str, config: str) -> None:
+def test_the_harness_s_own_tasks_are_told_by_file_and_length(
+    name: str, config: str, tmp_path: Path
+) -> None:
     line = {"doc_id": 0, "filter": "none", "resps": [["a"]], "filtered_resps": ["a"],
             "doc": {"index": 3, "input": "?", "outputs": ["a"], "length": 900, "max_length": 1000,
                     "gen_prefix": ""}}  # fmt: skip
-    path = Path(f"samples_{name}_2025-06-27T14-58-32.284616.jsonl")
-    found = parse_record(line, Place(path, 1), ())
-    assert (found.config, found.index, found.outputs) == (config, 3, ("a",))
+    path = tmp_path / f"samples_{name}_2025-06-27T14-58-32.284616.jsonl"
+    path.write_text(json.dumps(line))
+    (found,) = read_answers(path)
+    assert (f"{found.task}_{found.length}", found.index, found.outputs) == (config, 3, ("a",))

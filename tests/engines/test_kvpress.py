@@ -14,7 +14,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
-from ruler_eval.scoring.predictions import records_of_csv
+from ruler_data.layouts import records_of_csv
 from tests.commands import HANG
 from tests.test_consumers import PYTHON
 
@@ -33,7 +33,7 @@ def test_kvpress_runs_an_export(model: Path, frozen: Path, tmp_path: Path) -> No
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "out").iterdir()
-    written = list(records_of_csv(folder / "predictions.csv"))
+    written = [record for _, record in records_of_csv(folder / "predictions.csv")]
     prompts = [row.context for row in ruler_data.load(frozen, "fwe_512")]
     assert len(written) == len(prompts) and all(line["predicted_answer"] for line in written)
     (record,) = ruler_eval.score(folder, frozen).to_records()

@@ -28,6 +28,7 @@ from typing import Any
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.floors import blind_floor
+from ruler_data.layouts import files_of_answers
 from ruler_data.names import config_name, quote
 from ruler_data.progress import track
 from ruler_data.row import no_cycles
@@ -44,7 +45,7 @@ from ruler_eval.running.run_dir import (
     redact,
     why_no_run,
 )
-from ruler_eval.scoring.predictions import files_of, read_predictions
+from ruler_eval.scoring.predictions import read_predictions
 from ruler_eval.scoring.results import (
     FILENAME,
     SCORER_VERSION,
@@ -129,7 +130,7 @@ def check_answers(place: Path) -> None:
     is_run = (place / RUN_FILE).is_file()
     is_of_run = (place.parent / RUN_FILE).is_file() and place.is_file()
     is_of_run |= any(place.glob(f"*/{RUN_FILE}"))
-    if not is_run and (is_of_run or not files_of(place)):
+    if not is_run and (is_of_run or not files_of_answers(place)):
         raise UsageError(quote(str(place)), why_no_run(place))
 
 
@@ -319,7 +320,7 @@ def _date(folder: Path) -> str:
 def _hashes(place: Path) -> dict[str, tuple[int, str]]:
     """Return bytes and sha256 of each file that answers are read from, by name."""
     is_run = (place / RUN_FILE).is_file()
-    paths = sorted(place.glob(ANSWER_FILES)) if is_run else files_of(place)
+    paths = sorted(place.glob(ANSWER_FILES)) if is_run else files_of_answers(place)
     folder = place if place.is_dir() else place.parent
     return {
         path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_file(path))

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, read_bytes, replacing, sha256_file
 from ruler_data.floors import blind_floor
+from ruler_data.layouts import files_of_answers
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import config_name, parse_config, quote
 from ruler_data.tasks import Task
@@ -47,7 +48,7 @@ from ruler_eval.running.run_dir import (
     redact,
     why_no_run,
 )
-from ruler_eval.scoring.predictions import Predictions, files_of, read_predictions
+from ruler_eval.scoring.predictions import Predictions, read_predictions
 from ruler_eval.scoring.run_rows import Data, open_rows, rows_of_run
 from ruler_eval.scoring.table import PREDICTIONS, SCHEMA, Scorer
 from ruler_eval.scoring.validity import Validity
@@ -212,7 +213,7 @@ def _load_predictions(
             places[0], open_rows(data, revision), claim.run.model, claim.run.protocol
         )
     if places:
-        kept = _kept(_key(claim.run, _digests(files_of(places[0]))))
+        kept = _kept(_key(claim.run, _digests(files_of_answers(places[0]))))
         if kept is not None:
             return replace(kept, path=folder)
     return replace(claim, claimed="its predictions or its rows are not known here; give --data")
@@ -265,7 +266,7 @@ def score_predictions(predictions: Predictions, data: Dataset, model: str, proto
     if not isinstance(predictions, Path):
         return scores
     folder = predictions if predictions.is_dir() else predictions.parent
-    digests = _digests(files_of(predictions))
+    digests = _digests(files_of_answers(predictions))
     scores = replace(scores, predictions=_name(predictions), answers=digests, path=folder)
     _keep(_key(info, digests), scores)
     return scores
