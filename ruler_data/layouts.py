@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ruler_data.errors import RulerError
+from ruler_data.files import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
 from ruler_data.names import quote
-from ruler_data.untrusted.text import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _parse_answer(record: Any, where: Place, length: int | None) -> ToolAnswer: 
     prompt = _prompt(record, layout)
     name, index = _name_and_index(record, layout, where, prompt, outputs)
     task, named = split_config(task_of_name(name))
-    sizes = (_number(record, layout.length), named, length_of_path(where.path), length)
+    sizes = (whole_number(record, layout.length), named, length_of_path(where.path), length)
     reward = record.get("reward")
     return ToolAnswer(
         where,
@@ -266,7 +266,7 @@ def _parse_answer(record: Any, where: Place, length: int | None) -> ToolAnswer: 
         task,
         next((size for size in sizes if size), None),
         index,
-        _number(record, layout.sample) or 0,
+        whole_number(record, layout.sample) or 0,
         text_of(value_at(record, layout.answer), layout.answer),
         outputs,
         prompt,
@@ -304,9 +304,9 @@ def _name_and_index(
         return _row_of_id(record)
     name = next((str(record[column]) for column in layout.task if record.get(column)), "")
     if layout.index == GYM_ROW:
-        index = _number(record, GYM_ROW)
+        index = whole_number(record, GYM_ROW)
         return name or layout.tool, where.number - 1 if index is None else index
-    index = _number(record, layout.index)
+    index = whole_number(record, layout.index)
     if index is None:
         value = value_at(record, layout.index)
         problem = "missing" if value is MISSING else type(value).__name__
@@ -331,7 +331,7 @@ def _row_of_id(record: Mapping[str, Any]) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def _number(record: Mapping[str, Any], path: str) -> int | None:
+def whole_number(record: object, path: str) -> int | None:
     """Return a whole number, or its digits, at a path; None if there is none."""
     value = value_at(record, path) if path else None
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -454,7 +454,8 @@ def _parsed(line: bytes, where: Place) -> Any:  # noqa: ANN401 - parsed JSON
     try:
         return parse_json(line)
     except ValueError as error:
-        return RulerError(f"{where}: not JSON ({type(error).__name__})")
+        reason = type(error).__name__ if type(error) is not ValueError else str(error)
+        return RulerError(f"{where}: not JSON ({reason})")
 
 
 def _unreadable(path: Path, error: Exception) -> RulerError:

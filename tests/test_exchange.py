@@ -362,7 +362,7 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
     out = tmp_path / "mine"
     done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out)
     assert done.returncode == 1 and not out.exists() and len(done.stderr.splitlines()) == 1
-    assert "row 3: not JSON" in done.stderr and "row 5: no known layout" in done.stderr
+    assert "line 3: not JSON" in done.stderr and "line 5: no known layout" in done.stderr
     done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out, "--skip-bad")
     assert done.returncode == 0 and "Rows left out: 6." in done.stdout
     assert list(tmp_path.iterdir()) != [] and not list(tmp_path.glob(".mine*"))
@@ -381,7 +381,7 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
         ("a_4096.json", b'{"rows":', "a_4096.json: cannot be read"),
         ("a_4096.json", b'{"builder_name": "parquet"}', "no row can be read"),
         ("a_4096.json", b"[" * 100_000, "a_4096.json: cannot be read"),
-        ("a_4096.jsonl", b"[" * 100_000, "row 1: it is nested too deeply"),
+        ("a_4096.jsonl", b"[" * 100_000, "line 1: not JSON (it is nested too deeply)"),
         ("a_4096.jsonl", b'{"input": "\\ud800", "outputs": ["a"]}', "surrogates not allowed"),
         ("a_4096.txt", b"", "has no rows"),
     ],

@@ -1,34 +1,34 @@
-r"""The columns in which others keep RULER's rows, and how their prompts are parsed.
-
-    upstream      input, outputs, length, since 2025-06 answer_prefix    vt/validation.jsonl
-    kvpress       context, question, answer_prefix, answer, task         4096/test-*.parquet
-    self-long     input, answers, length                                 vt_64k/*.parquet
-    lighteval     as upstream                                            RULER-4096-X/vt-*.parquet
-    NeMo-Skills   question, generation (the prefix), expected_answer     vt/test.jsonl
-    lm-eval       doc: input, gen_prefix, outputs, max_length            samples_ruler_vt_*.jsonl
-    ruler-full    prompt (in ChatML), category, extra_info.ground_truth.answers        *.parquet
-    RULER v2      question, expected_answer (NeMo-Skills, NeMo Gym, sgl-eval)    test.jsonl
+"""Rows of other tools, as `ruler_data.layouts` finds their columns, with their prompts parsed.
 
 A prompt is read from its end: the last question tells the family and where the context ends, and
 what stands before the first instruction and between question and answer prefix is a chat template.
 """
 
-import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruler_builders.checks.prompt_parser import template_of
 from ruler_builders.checks.ruler2_rows import task_of_prompt
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import parse_json, read_json, read_lines, unwritable
+from ruler_data.files import parse_json, read_json, unwritable
 from ruler_data.hub.download import fetch_tables
+from ruler_data.layouts import (
+    V2,
+    Layout,
+    Place,
+    layout_of_row,
+    length_of_path,
+    records_of_lines,
+    value_at,
+    whole_number,
+)
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.row import Row
@@ -39,42 +39,13 @@ from ruler_data.tasks import TASKS, Niah, Task
 SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
-class Layout(NamedTuple):
-    """One way to name the columns; the texts are joined to the prompt.
-
-    Attributes:
-        name: of the tool that writes it.
-        texts: columns of the prompt, without the answer prefix where that has a column.
-        prefix: column of the answer prefix; empty if it ends the text.
-        outputs: column of the gold answers.
-    """
-
-    name: str
-    texts: tuple[str, ...]
-    prefix: str
-    outputs: str
-
-
-#: Rows of RULER v2; in Gym's rollouts, the prompt is a message.
-V2 = "RULER v2"
-LAYOUTS = (
-    Layout("ruler-data", ("context", "question"), "answer_prefix", "outputs"),
-    Layout("kvpress", ("context", "question"), "answer_prefix", "answer"),
-    Layout("lm-eval", ("input",), "gen_prefix", "outputs"),
-    Layout("upstream", ("input",), "answer_prefix", "outputs"),
-    Layout("upstream", ("input",), "", "outputs"),
-    Layout("self-long", ("input",), "", "answers"),
-    Layout("NeMo-Skills", ("question",), "generation", "expected_answer"),
-    Layout(V2, ("question",), "", "expected_answer"),
-)
-
-
 @dataclass(frozen=True)
 class OtherRow:
     """A row in one of the layouts, its prompt parsed.
 
     Attributes:
         where: file and number of the record, from 1.
+        layout: name of the tool that writes it so.
         task: of the prompt, by its text.
         size: length of the config in tokens, by names of files and columns; None if unknown.
         context: with the opening of a chat template, as the question ends with its `closing`.
@@ -174,82 +145,67 @@ def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
         RulerError: the file cannot be read.
     """
     try:
-        for number, record in enumerate(_records(path), 1):
-            where = f"{path.name} row {number}"
+        for where, record in records_of(path):
+            if isinstance(record, RulerError):
+                yield str(record)
+                continue
             try:
-                if record != b"":  # a blank line
-                    body = parse_json(record) if isinstance(record, bytes) else record
-                    yield _row(body, where, path, size)
-            except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-                yield f"{where}: not JSON ({type(error).__name__})"
-            except (ValueError, TypeError, KeyError) as error:
+                yield _row(record, where, size)
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
                 yield f"{where}: {error}"
     except (*UNREADABLE, MemoryError, RecursionError) as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise RulerError(path, f"cannot be read ({reason})") from error
 
 
+def records_of(path: Path) -> Iterator[tuple[Place, Any]]:
+    """Yield the records of a file, each with its place."""
+    if path.suffix == ".jsonl":
+        yield from records_of_lines(path)
+        return
+    for number, record in enumerate(_records(path), 1):
+        yield Place(path, number), record
+
+
 def _records(path: Path) -> Iterator[Any]:
-    """Yield the records of a file; those of a file of lines are still bytes."""
     if path.suffix == ".parquet":
         with opened(path) as file:
             for batch in file.batches():
                 yield from batch.to_pylist()
-    elif path.suffix == ".jsonl":
-        yield from map(bytes.strip, read_lines(path))
-    else:
-        body = read_json(path)
-        # Repos keep other things in files of JSON: settings, results, manifests.
-        yield from body if isinstance(body, list) else [body] if _layout(body) else []
+        return
+    body = read_json(path)
+    if isinstance(body, list):
+        yield from body
+    elif layout_of_row(body):  # repos keep settings, results and manifests in JSON, too
+        yield body
 
 
-def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
-    columns = set(record) if isinstance(record, Mapping) else set()
-    if {"prompt", "extra_info"} <= columns:
-        return LAYOUTS[5]
-    fitting = (
-        layout
-        for layout in LAYOUTS
-        if {*layout.texts, layout.outputs, layout.prefix} - {""} <= columns
-    )
-    return next(fitting, None)
-
-
-def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # noqa: ANN401
+def _row(record: Any, where: Place, size: int | None) -> OtherRow:  # noqa: ANN401
     if not isinstance(record, Mapping):
-        msg = f"a mapping expected, found {type(record).__name__}"
-        raise TypeError(msg)
-    record = record["doc"] if isinstance(record.get("doc"), Mapping) else record
-    if "responses_create_params" in record and "question" not in record:
-        record = {**record, "question": record["responses_create_params"]["input"][-1]["content"]}
-    if {"prompt", "extra_info"} <= record.keys():
-        record = _of_ruler_full(record)
-    layout = _layout(record)
+        raise TypeError(f"a mapping expected, found {type(record).__name__}")
+    layout = layout_of_row(record)
     if layout is None:
-        msg = f"no known layout: its columns are {', '.join(map(str, record))[:120] or 'none'}"
-        raise ValueError(msg)
-    text = "".join(_text(record, name) for name in layout.texts)
+        columns = ", ".join(map(str, record))[:120] or "none"
+        raise ValueError(f"no known layout: its columns are {columns}")
+    text = "".join(_text(record, column) for column in layout.prompt)
     prefix = _text(record, layout.prefix) if layout.prefix else ""
     if prefix and not prefix[0].isspace() and not text[-1:].isspace():
         prefix = " " + prefix  # the harness puts the space, NeMo-Skills strips it
-    outputs = record[layout.outputs]
-    if isinstance(outputs, str):
-        outputs = [outputs]
-    if not isinstance(outputs, list) or not outputs or not all(isinstance(o, str) for o in outputs):
-        msg = f"column {layout.outputs}: a list of texts expected, found {ascii(outputs)[:60]}"
-        raise TypeError(msg)
-    is_v2 = layout.name == V2 or record.get("task") in all_tasks().keys() - TASKS.keys()
+    outputs = _outputs(record, layout)
+    named = str(next((record[column] for column in layout.task if record.get(column)), ""))
+    is_v2 = layout.tool == V2 or named in all_tasks().keys() - TASKS.keys()
     if is_v2:
-        name, context, question = task_of_prompt(text)
-        task, opening, closing = all_tasks()[name], "", ""
+        name, context, question = _parse_v2(text, named)
+        task = all_tasks()[name]
+        opening = closing = ""
     else:
         family, opening, context, question, closing, prefix = _parse_prompt(text, prefix)
-        task = TASKS.get(str(record.get("task"))) or _task(family, context, question, outputs)
+        task = TASKS.get(named) or _task(family, context, question, outputs)
     row = OtherRow(
-        where,
-        layout.name,
+        str(where),
+        layout.tool,
         task=task,
-        size=size or _number(record, "max_length") or _size_of(path, record.get("config") or ""),
+        size=size or whole_number(record, layout.length) or length_of_path(where.path, named),
         context=context,
         question=question + closing,
         answer_prefix="" if is_v2 else prefix,
@@ -257,58 +213,45 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
         closing=closing,
         has_prefix=bool(prefix) or is_v2,
         outputs=tuple(outputs),
-        index=_number(record, "index"),
-        length=_number(record, "length"),
-        budget=_number(record, "max_new_tokens"),
+        index=whole_number(record, layout.index),
+        length=whole_number(record, "length") or whole_number(record, "doc.length"),
+        budget=whole_number(record, "max_new_tokens"),
     )
     if row.has_prefix:
         return row
     return replace(row, answer_prefix=template_of(task, row.row(0)).prefix)
 
 
-def _of_ruler_full(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a record of tonychenxyz/ruler-full in the columns of self-long, its config named."""
-    answers = record["extra_info"]["ground_truth"]["answers"]
-    if isinstance(answers, str) and answers.startswith("["):
-        answers = parse_json(answers)
-    config = str(record.get("category", "")).rpartition("/")[2]
-    return {"input": record["prompt"], "answers": answers, "config": config}
+def _parse_v2(text: str, named: str) -> tuple[str, str, str]:
+    """Return the task of a prompt of RULER v2, its context and its question.
+
+    A prompt in other words, as in the examples of NeMo Gym, is all context.
+    """
+    try:
+        return task_of_prompt(text)
+    except ValueError:
+        if named in all_tasks():
+            return named, text, ""
+        raise
 
 
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record[name]
+def _outputs(record: Mapping[str, Any], layout: Layout) -> list[str]:
+    outputs = value_at(record, layout.outputs)
+    if isinstance(outputs, str):
+        # ruler-full keeps a list as its text in JSON.
+        outputs = parse_json(outputs) if outputs.startswith("[") else [outputs]
+    if not isinstance(outputs, list) or not outputs or not all(isinstance(o, str) for o in outputs):
+        found = ascii(outputs)[:60]
+        raise TypeError(f"column {layout.outputs}: a list of texts expected, found {found}")
+    return outputs
+
+
+def _text(record: Mapping[str, Any], column: str) -> str:
+    value = value_at(record, column)
     if not isinstance(value, str):
-        msg = f"column {name}: text expected, found {type(value).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"column {column}: text expected, found {type(value).__name__}")
     value.encode()  # a lone surrogate is an error of the row
     return value
-
-
-def _number(record: Mapping[str, Any], name: str) -> int | None:
-    value = record.get(name)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    return value if type(value) is int else None
-
-
-#: Tokens of the shortest config that a name is taken to mean.
-SHORTEST = 500
-_LENGTHS = re.compile(
-    r"(?<![0-9A-Za-z.])([1-9][0-9]{2,7})(?![0-9A-Za-z])|(?<![0-9])([1-9][0-9]{0,3})([kKmM])(?![A-Za-z0-9])"
-)
-
-
-def _size_of(path: Path, config: object) -> int | None:
-    """Return the length in tokens that a config, a file's name or a folder above it names."""
-    repo = [name for name in path.parts if name.startswith("datasets--")]  # in the Hub's cache
-    for text in (str(config), path.stem, *(above.name for above in path.parents[:4]), *repo):
-        clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", text).replace("_", " ")
-        for number, short, unit in _LENGTHS.findall(clean):
-            if number and int(number) >= SHORTEST:
-                return int(number)
-            if short:
-                return int(short) * (1024 if unit in "kK" else 1024 * 1024)
-    return None
 
 
 _ONLY = r"Answer the question based on the given documents\. Only give me the answer and do not "
