@@ -194,7 +194,7 @@ LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/t
 lowest: ## Run quick tests, and the Hub's faults, with the oldest versions of dependencies
 	$(PYTHON) -m venv $(LOWEST)
 	sed -nE '/^dependencies/,/^# Running/ s/^[^"#]*"([A-Za-z0-9_-]+)(\[[a-z]+\])?[>=]=([0-9.]+)".*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest pytest-timeout
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
 docs: $(VENV)/.engine-docs ## Build the documentation's site, strictly -> build/site

@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tasks import TASKS
-from ruler_data.tokenizers.file import Member, Wheel, read_member
 from ruler_eval.running.config import parse_rows
 from ruler_report import read_results
 from ruler_report.runs import join

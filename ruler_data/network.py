@@ -15,12 +15,17 @@ from functools import partial
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file, unwritable
 from ruler_data.names import quote
+
+if TYPE_CHECKING:
+    import requests
+
+    Get = Callable[..., requests.Response]
 
 #: Seconds without a byte after which a host counts as unreachable.
 TIMEOUT = 10
@@ -32,6 +37,8 @@ TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 BYTES = 4096
 #: Bytes a second of the slowest download, and bytes of one whose size is not told.
 SLOWEST, UNKNOWN = 20_000, 10_000_000
+#: Most bytes of a download whose size is not pinned.
+LARGEST = 200_000_000
 #: Connections that a signal ends, since a thread that waits for bytes does not see it.
 connections: list[socket.socket] = []
 T = TypeVar("T")
@@ -41,6 +48,10 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA
 
 class Unreachable(RulerError):
     """The address did not answer; a mirror may."""
+
+
+class WrongContent(RulerError):
+    """The address has another file than the pinned one; a mirror may have the right one."""
 
 
 def offline() -> bool:
@@ -150,7 +161,54 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return float(used_up[1]) if used_up else None
 
 
-def download(url: str, sha256: str | None, folder: Path, *, name: str | None = None) -> Path:
+def client(certificates: str | None = None, proxy: str | None = None) -> "Get":
+    """Return `requests.get` with the settings of this machine.
+
+    It trusts what the system trusts, SSL_CERT_FILE and SSL_CERT_DIR included, and with
+    REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE the certificates named there.
+
+    Args:
+        certificates: a file or folder of certificates to trust as well.
+        proxy: that all requests take; None for those that the environment names.
+    """
+    import ssl
+
+    import requests
+    import truststore
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        """Verifies with the system's certificates besides those of `requests`."""
+
+        def init_poolmanager(self, *args: Any, **more: Any) -> None:  # noqa: ANN401 - requests' own
+            context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            super().init_poolmanager(*args, ssl_context=context, **more)
+
+        def proxy_manager_for(self, proxy: str, **more: Any) -> Any:  # noqa: ANN401 - requests' own
+            context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            return super().proxy_manager_for(proxy, ssl_context=context, **more)
+
+    session = requests.Session()
+    session.mount("https://", Adapter())
+    settings: dict[str, Any] = {"timeout": TIMEOUT}
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        certificates = certificates or os.environ.get(name)
+    if certificates:
+        settings["verify"] = str(Path(certificates).expanduser())
+    if proxy:
+        settings["proxies"] = {"http": proxy, "https": proxy}
+    return partial(session.get, **settings)
+
+
+def download(
+    url: str,
+    sha256: str | None,
+    folder: Path,
+    *,
+    name: str | None = None,
+    get: "Get | None" = None,
+    largest: int = LARGEST,
+) -> Path:
     """Return a downloaded file; one in the folder with the right hash is not downloaded again.
 
     What was received before a break stays in a file `.part`: the next attempt, or the same command
@@ -162,10 +220,13 @@ def download(url: str, sha256: str | None, folder: Path, *, name: str | None = N
         sha256: its hash; None only if the caller checks what is in it.
         folder: to keep it in.
         name: of the file there; None for the last part of the address.
+        get: the client; None for one with the settings of this machine.
+        largest: most bytes that are received.
 
     Raises:
         Unreachable: no answer, or downloads are off.
-        RulerError: the hash differs, or the file cannot be written.
+        WrongContent: the hash differs, or the file is too long.
+        RulerError: the file cannot be written.
     """
     import requests
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
@@ -177,7 +238,7 @@ def download(url: str, sha256: str | None, folder: Path, *, name: str | None = N
     if offline():
         raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     check_environment()
-    partial = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.part")
     retrying = Retrying(
         retry=retry_if_exception(_is_temporary),
         wait=wait_exponential(),
@@ -186,29 +247,36 @@ def download(url: str, sha256: str | None, folder: Path, *, name: str | None = N
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with partial.open("ab") as file:
+        with part.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
             if path.is_file() and sha256 in (None, sha256_file(path)):
                 return path
-            retrying(_receive, url, file)
-            actual = sha256_file(partial)
+            is_resumed = file.tell() > 0
+            receive = partial(retrying, _receive, url, file, get or client(), largest)
+            receive()
+            if is_resumed and sha256 not in (
+                None,
+                sha256_file(part),
+            ):  # what was there is of another file
+                file.truncate(0)
+                receive()
+            actual = sha256_file(part)
             if sha256 not in (None, actual):
                 file.truncate(0)
-                problem = f"refused: sha256 expected {sha256}, found {actual}"
-                raise RulerError(where, problem)
-            partial.replace(path)
+                raise WrongContent(where, f"refused: sha256 expected {sha256}, found {actual}")
+            part.replace(path)
     except (requests.RequestException, TimeoutError) as error:
         raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         with suppress(OSError):
-            if not partial.stat().st_size:
-                partial.unlink()
+            if not part.stat().st_size:
+                part.unlink()
     return path
 
 
-def _receive(url: str, file: BinaryIO) -> None:
+def _receive(url: str, file: BinaryIO, get: "Get", largest: int) -> None:
     """Append to a file what it lacks."""
     import requests
 
@@ -216,8 +284,7 @@ def _receive(url: str, file: BinaryIO) -> None:
 
     done = file.seek(0, os.SEEK_END)
     headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}
-    get = partial(requests.get, url, headers=headers, stream=True, timeout=TIMEOUT)
-    reply = within(3 * TIMEOUT, get)
+    reply = within(3 * TIMEOUT, partial(get, url, headers=headers, stream=True, timeout=TIMEOUT))
     if not reply.ok:
         reply.close()
     if reply.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of another file
@@ -228,7 +295,8 @@ def _receive(url: str, file: BinaryIO) -> None:
         file.truncate(0)
         done = 0
     size = int(reply.headers.get("Content-Length", 0))
-    end, count = time.monotonic() + 3 * TIMEOUT + (size or UNKNOWN) / SLOWEST, 0
+    end = time.monotonic() + 3 * TIMEOUT + (size or UNKNOWN) / SLOWEST
+    count = 0
     with transfer(url.rsplit("/", 1)[-1], done + size) as advance:
         advance(done)
 
@@ -236,8 +304,12 @@ def _receive(url: str, file: BinaryIO) -> None:
             nonlocal count
             with reply:  # closed here: another thread would wait for the bytes that this one reads
                 for chunk in reply.iter_content(1 << 16):
-                    file.write(chunk)
                     count += len(chunk)
+                    if done + count > largest:
+                        file.truncate(0)
+                        where = re.sub("//[^/@]*@", "//", url)
+                        raise WrongContent(where, f"refused: longer than {largest:,} bytes")
+                    file.write(chunk)
                     advance(len(chunk))
                     if time.monotonic() > end:
                         raise TimeoutError

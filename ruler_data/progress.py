@@ -115,17 +115,25 @@ def track(items: Collection[T], about: str) -> Iterator[T]:
 
 
 @contextmanager
-def transfer(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that advances the progress bar of a download by bytes."""
-    if total < LEAST_SHOWN:
+def transfer(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function that advances the progress bar of a download by bytes.
+
+    Args:
+        name: what is downloaded.
+        total: its bytes; None if they are not known.
+    """
+    if total is not None and total < LEAST_SHOWN:
         yield lambda _: None
         return
     with progress_bars() as bars:
-        task, size = bars.add_task(name[:24], total=total, items="", speed=""), total / 1e6
+        task = bars.add_task(name, total=total, items="", speed="")
+        size = f"/{total / 1e6:.1f}" if total else ""
 
         def advance(received: int) -> None:
             raise_if_interrupted()
-            bars.update(task, advance=received)
-            bars.update(task, items=f"{bars.tasks[0].completed / 1e6:.1f}/{size:.1f} MB")
+            done = bars.tasks[0].completed + received
+            if total:
+                done = min(done, total)
+            bars.update(task, completed=done, items=f"{done / 1e6:.1f}{size} MB")
 
         yield advance

@@ -305,7 +305,8 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
         warn(note)
     if as_json:
         record = result.to_record() if hasattr(result, "to_record") else result
-        out.print_json(json.dumps(record, default=str), ensure_ascii=True)
+        # For a program, so without the colours that FORCE_COLOR asks for.
+        out.file.write(json.dumps(record, default=str, indent=2) + "\n")
     elif hasattr(result, "__rich__") or hasattr(result, "__rich_console__"):
         out.print(result, crop=False)
     elif result is not None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.hub_http import READ, WRITE, Handler, Refused
 from tests.hub_store import Blob, Repo
+from tests.serving import serving
 
 __all__ = ["READ", "WRITE", "Blob", "Hub", "Repo", "running"]
 
@@ -157,11 +158,5 @@ class Hub:
 def running() -> Iterator[Hub]:
     """Run a Hub while the block lasts."""
     hub = Hub()
-    thread = threading.Thread(target=hub.server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with serving(hub.server):
         yield hub
-    finally:
-        hub.server.shutdown()
-        hub.server.server_close()
-        thread.join()

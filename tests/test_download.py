@@ -13,6 +13,7 @@ import pytest
 
 from ruler_data import RulerError, network
 from ruler_data.network import ATTEMPTS, Unreachable, download
+from tests.serving import serving
 
 DATA = b"a text of a source"
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -35,10 +36,8 @@ def host(*statuses: int) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/text.txt", requests
-        server.shutdown()
 
 
 @pytest.fixture(autouse=True)
@@ -91,12 +90,11 @@ def test_a_host_that_drips_is_left_in_one_line(
             while not is_left.wait(0.05):
                 self.wfile.write(b"1\r\na\r\n" if "chunked" in size else b"a")
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Drip) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with pytest.raises(Unreachable, match=r"cannot be downloaded \(TimeoutError\)$"):
-            download(f"http://127.0.0.1:{server.server_port}/text.txt", SHA256, tmp_path)
-        is_left.set()
-        server.shutdown()
+    with (
+        serving(ThreadingHTTPServer(("127.0.0.1", 0), Drip), is_left.set) as server,
+        pytest.raises(Unreachable, match=r"cannot be downloaded \(TimeoutError\)$"),
+    ):
+        download(f"http://127.0.0.1:{server.server_port}/text.txt", SHA256, tmp_path)
 
 
 def test_without_network_nothing_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

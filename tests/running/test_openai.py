@@ -16,6 +16,7 @@ from tests.commands import finish, succeeded
 from tests.running.conftest import Ask, asked_of
 from tests.running.processes import answered, evaluate, lines, refusal, started, whole_lines
 from tests.running.server import Body, FakeServer, Fault, Reply, Say, hang, well
+from tests.serving import serving
 
 KEYS = [("vt_2048", index) for index in range(12)]
 
@@ -120,12 +121,9 @@ def test_a_first_reply_without_end_ends_the_run(frozen: Path, tmp_path: Path, dr
                     self.request.sendall(drip)
 
     over = threading.Event()
-    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with serving(ThreadingTCPServer(("127.0.0.1", 0), Dripping), over.set) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         error = refusal(evaluate(*asked_of(frozen, url, tmp_path, patience=1)), 1)
-        over.set()
-        server.shutdown()
     assert "the server does not answer within 1 s; start the server, or correct it" in error
 
 

