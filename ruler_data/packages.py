@@ -367,9 +367,10 @@ def _watch(
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):  # it was moved meanwhile
-            total += path.stat().st_size if path.is_file() else 0
+    with suppress(OSError):  # files are moved meanwhile, and folders removed
+        for path in folder.rglob("*"):
+            if path.is_file():
+                total += path.stat().st_size
     return total
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import shutil
 import socket
 import ssl
@@ -201,8 +202,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 def forget_settings(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     """Let nothing of this machine decide where packages come from: a fresh home, and no index."""
-    import os
-
     home.mkdir(parents=True, exist_ok=True)
     for name in list(os.environ):
         if name.startswith("PIP_") or name in DECIDING:
@@ -210,4 +209,5 @@ def forget_settings(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_DIRS", str(home / "none"))
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)  # this machine may have an /etc/pip.conf
     monkeypatch.setattr("ruler_data.packages.PYPI", "http://127.0.0.1:9/simple")

@@ -31,6 +31,8 @@ SETTINGS: dict[str, Callable[[pytest.MonkeyPatch, Path, Path], None]] = {
 
 
 def write_conf(home: Path, *lines: str) -> None:
+    """Write the user's own file of pip's settings, and have it read."""
+    os.environ.pop("PIP_CONFIG_FILE", None)  # which the fixture `home` gives back
     file = home / ".config" / "pip" / "pip.conf"
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(["[global]", *lines, ""]))
