@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
@@ -36,6 +36,7 @@ from ruler_data.tasks import Task
 from ruler_data.version import __version__
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.data import Dataset
+from ruler_eval.running.prompts import PROTOCOLS
 from ruler_eval.running.run_dir import (
     A_DATASET,
     ANSWER_FILES,
@@ -50,7 +51,7 @@ from ruler_eval.running.run_dir import (
 )
 from ruler_eval.scoring.predictions import Predictions, read_predictions
 from ruler_eval.scoring.run_rows import Data, open_rows, rows_of_run
-from ruler_eval.scoring.table import PREDICTIONS, SCHEMA, Scorer
+from ruler_eval.scoring.table import NOT_ASKED, PREDICTIONS, SCHEMA, Scorer
 from ruler_eval.scoring.validity import Validity
 
 if TYPE_CHECKING:
@@ -130,6 +131,23 @@ class Scores(About):
     def validity_line(self) -> str:
         """What the scores rest on, in one line; of a claim nobody knows it."""
         return f"validity: claimed; {self.claimed}" if self.claimed else self.validity.line
+
+    @property
+    def shortfall(self) -> str:
+        """How many lines lack an answer, and what to do; empty if none does."""
+        if not self.validity.unanswered:
+            return ""
+        lacking = self.table.filter(pc.is_null(self.table["official"]))
+        asked = lacking.filter(pc.not_equal(lacking["error"], NOT_ASKED)).num_rows
+        first = lacking.slice(0, 3).select(["task", "length", "index"]).to_pylist()
+        names = [f"{config_name(row['task'], row['length'])}/{row['index']}" for row in first]
+        if lacking.num_rows > len(names):
+            names.append(f"and {lacking.num_rows - len(names):,} more")
+        return (
+            f"{self.answered:,} of {self.rows:,} rows have an answer "
+            f"({lacking.num_rows - asked:,} missing, {asked:,} failed): without one "
+            f"{', '.join(names)}; resume the run, or score the answers that exist with --partial"
+        )
 
     @property
     def rows(self) -> int:
@@ -223,8 +241,15 @@ class RowsNotFoundError(RulerError):
     """The rows of a run cannot be read, or are others; its cause says why."""
 
 
-def score_run(folder: Path, data: Data | None = None, revision: str | None = None) -> Scores:
+def score_run(
+    folder: Path,
+    data: Data | None = None,
+    revision: str | None = None,
+    tasks: Collection[str] = (),
+) -> Scores:
     """Return the scores of a run from its answers and rows, or as they were derived before.
+
+    Of some tasks alone they are always derived anew.
 
     Raises:
         RowsNotFoundError: its rows are not there, or are others.
@@ -246,21 +271,31 @@ def score_run(folder: Path, data: Data | None = None, revision: str | None = Non
 
     if data is not None:
         rows()  # refuses rows of another run, also where the scores are known
-    scores = _kept(key)
+    scores = None if tasks else _kept(key)
     if scores is None:
         notes = list[str]()
         records = RunFolder(folder).answers(notes)
         starts = [*RunFolder(folder).starts()]
-        scores = derive(info, records, rows(), notes=notes, starts=starts)
+        chosen = rows().choose(tasks=tasks)
+        if tasks:
+            info = replace(info, data=chosen.info)
+        scores = derive(info, records, chosen, notes=notes, starts=starts)
         scores = replace(scores, answers=answers)
-        _keep(key, scores)
+        if not tasks:
+            _keep(key, scores)
     return replace(scores, path=folder)
 
 
-def score_predictions(predictions: Predictions, data: Dataset, model: str, protocol: str) -> Scores:
+def score_predictions(
+    predictions: Predictions,
+    data: Dataset,
+    model: str,
+    protocol: str,
+    tasks: Collection[str] = (),
+) -> Scores:
     """Return the scores of predictions for rows; every row of a config that they touch counts."""
     answers = read_predictions(predictions, data.rows)
-    data = data.choose({config for config, *_ in answers})
+    data = data.choose({config for config, *_ in answers}, tasks=tasks)
     info = RunInfo(data.info, model, None, protocol, PREDICTIONS)
     scores = derive(info, answers, data)
     if not isinstance(predictions, Path):
@@ -537,3 +572,99 @@ def _problem(table: pa.Table, about: About) -> str:
             return f"{name} is not there for each answer"
     strangers = {*table["task"].unique().to_pylist()} - {*about.tasks}
     return f"no such task: {quote(min(strangers))}" if strangers else ""
+
+
+def score(
+    predictions: Run | Predictions,
+    data: Data | None = None,
+    *,
+    revision: str | None = None,
+    model: str = "",
+    protocol: str = "",
+    tasks: Collection[str] = (),
+    partial: bool = False,
+) -> "pd.DataFrame":
+    """Return the table of scores of answers, as pandas: a line for each row and sample.
+
+        table = ruler_eval.score({"vt_4096/0": "QZKRA, PLMEW", ...}, "dist/llama3")
+        table.groupby(["task", "length"])[["official", "exact"]].mean()
+
+    `table.attrs` has the validity line, and the refusals and warnings of `ruler-eval score`.
+
+    Args:
+        predictions: a run or its folder; a file or folder of predictions (docs/scoring.md); texts
+            by row, `{"vt_4096/0": "..."}`; records with `id` (or `config` and `index`) and `text`
+            (or `prediction`), or a DataFrame of them. Every row of a config that they touch counts.
+        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
+            rows of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        model: of predictions that are not a run: its name, as published.
+        protocol: likewise.
+        tasks: these alone.
+        partial: accept rows without an answer; their scores are missing.
+
+    Raises:
+        UsageError: something is not there, or an option is missing.
+        RulerError: something is damaged or incomplete, or the answers are for other rows.
+    """
+    scores = scores_of(
+        predictions, data, revision=revision, model=model, protocol=protocol, tasks=tasks
+    )
+    if scores.validity.unanswered and not partial:
+        raise RulerError(scores.shortfall)
+    table = scores.to_pandas()
+    table.attrs = {
+        "validity": scores.validity_line,
+        "refusals": scores.validity.errors,
+        "warnings": scores.validity.warnings,
+    }
+    return table
+
+
+def scores_of(
+    predictions: Run | Predictions,
+    data: Data | None = None,
+    *,
+    revision: str | None = None,
+    model: str = "",
+    protocol: str = "",
+    tasks: Collection[str] = (),
+) -> Scores:
+    """Return the scores of answers, made from them and the rows; see `score`."""
+    if isinstance(predictions, Scores):
+        return predictions
+    if protocol and protocol not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        raise UsageError(f"--protocol {quote(protocol)}: not known; known: {known}")
+    if not isinstance(predictions, str | os.PathLike):
+        records = _records(predictions)
+        return score_predictions(records, open_rows(data, revision), model, protocol, tasks)
+    place = Path(predictions)
+    check_answers(place)
+    if not (place / RUN_FILE).is_file():
+        return score_predictions(place, open_rows(data, revision), model, protocol, tasks)
+    if protocol or model:
+        raise UsageError("--model and --protocol are for predictions; a run has its own")
+    return score_run(place, data, revision, tasks)
+
+
+def check_answers(place: Path) -> None:
+    """Raise UsageError if a place is neither a run nor predictions, with what may be meant."""
+    if (place / RUN_FILE).is_file():
+        return
+    is_file_of_run = place.is_file() and (place.parent / RUN_FILE).is_file()
+    holds_runs = any(place.glob(f"*/{RUN_FILE}"))
+    if is_file_of_run or holds_runs or not files_of(place):
+        raise UsageError(quote(str(place)), why_no_run(place))
+
+
+def _records(predictions: Any) -> Predictions:  # noqa: ANN401 - whatever a user passes
+    """Return predictions that are not in a file; the lines of a DataFrame are records."""
+    if hasattr(predictions, "to_dict") and hasattr(predictions, "columns"):
+        records: list[Mapping[str, Any]] = predictions.to_dict("records")
+        return records
+    if not isinstance(predictions, Iterable):
+        raise UsageError(
+            f"predictions {predictions!r:.60}: give a run, a file, texts by row or records"
+        )
+    return predictions

@@ -38,6 +38,9 @@ PREDICTIONS = "predictions"
 #: whatever tokenizer; beyond these, counts or texts were not made by the run.
 WORDS, SHORTEST = 4, 4
 
+#: The error of a row without a record.
+NOT_ASKED = "not asked"
+
 #: Texts that repeat are kept once.
 _REPEATED = pa.dictionary(pa.int32(), pa.string())
 #: The columns. Scores are in [0, 1], depths are shares of the haystack, and `cost` is in the
@@ -182,7 +185,7 @@ class Scorer:
             line.depth = depths_of(row)
         self.tally.add(record)
         if record is None:
-            line.error = "not asked"
+            line.error = NOT_ASKED
             return
         _check(config, row, record, line.question)
         line.finish = record.finish
