@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ruler_data import RulerError, load
-from ruler_eval import score
+from ruler_eval.scoring.derive import score
 from ruler_eval.scoring.results import Scores
 from ruler_eval.scoring.results_file import read_results
 from ruler_report.baseline import gate

@@ -1,4 +1,4 @@
-"""`ruler_eval.score`: the official scores from Python, of predictions in any form."""
+"""`ruler_eval.score`: the table of scores from Python, of predictions in any form."""
 
 import json
 import re
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import ruler_data
 import ruler_eval
 import ruler_report
-from ruler_data import RulerError, UsageError
+from ruler_data import Row, RulerError, UsageError
 from ruler_eval.running.data import open_dataset
-from ruler_eval.scoring.results_file import read_results
-from tests.runs import golden, make_run, rows_of, scored_run
+from tests.runs import golden, make_run, rows_of
 from tests.test_score import adversarial
 
 
@@ -28,8 +28,10 @@ def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, s
 CONFIGS = ["vt_4096", "qa_1_4096"]
 
 
-def official(scores: ruler_eval.Scores) -> dict[str, list[float | None]]:
-    return {name: [*config.scores] for name, config in scores.configs.items()}
+def official(table: pd.DataFrame) -> dict[str, list[float]]:
+    """Return the official scores by config."""
+    by_cell = table.groupby(["task", "length"], sort=False)
+    return {f"{task}_{length}": [*cell.official] for (task, length), cell in by_cell}
 
 
 def as_records(texts: dict[str, str], _folder: Path) -> object:
@@ -49,53 +51,82 @@ def as_file(texts: dict[str, str], folder: Path) -> object:
     return path
 
 
-@pytest.mark.parametrize("form", [lambda texts, _folder: texts, as_records, as_file])
-def test_every_form_has_the_scores_of_the_run_s_results(
+def as_frame(texts: dict[str, str], _folder: Path) -> object:
+    return pd.DataFrame({"id": [*texts], "prediction": [*texts.values()]})
+
+
+def as_is(texts: dict[str, str], _folder: Path) -> object:
+    return texts
+
+
+@pytest.mark.parametrize("form", [as_is, as_records, as_file, as_frame])
+def test_every_form_has_the_scores_of_the_run(
     form: Callable[..., Any], sample_build: Path, tmp_path: Path
 ) -> None:
-    run = scored_run(tmp_path / "run", sample_build, adversarial, CONFIGS)
-    expected = official(read_results(run))
+    run = make_run(tmp_path / "run", sample_build, adversarial, CONFIGS)
+    expected = {
+        name: [by_hand(name, row) for row in rows_of(sample_build, name)] for name in CONFIGS
+    }
     predictions = form(said(sample_build, adversarial, CONFIGS), tmp_path)
     assert official(ruler_eval.score(predictions, sample_build)) == expected
     assert official(ruler_eval.score(run, sample_build)) == expected
     loaded = ruler_data.load(sample_build)
     for data in (loaded, open_dataset(str(sample_build))):
         assert official(ruler_eval.score(str(run), data)) == expected
-    assert ruler_eval.score({"vt_4096/0": ""}, loaded["vt_4096"], partial=True).unanswered == [
-        f"vt_4096/{index}" for index in range(1, 6)
-    ]
+    few = ruler_eval.score({"vt_4096/0": ""}, loaded["vt_4096"], partial=True)
+    assert few.official.notna().tolist() == [True] + [False] * 5
 
 
-def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: Path) -> None:
+def by_hand(config: str, row: Row) -> float:
+    """Return the official score of an answer as the paper says it, without our metrics."""
+    answer = adversarial(config, row).lower()
+    named = [output.lower() in answer for output in row.outputs]
+    return float(any(named)) if config.startswith("qa") else sum(named) / len(named)
+
+
+def test_of_some_tasks_alone_the_others_need_no_answer(sample_build: Path, tmp_path: Path) -> None:
+    texts = said(sample_build, golden, ["vt_4096"]) | {"qa_1_4096/0": "x", "fwe_4096/0": "y"}
+    with pytest.raises(RulerError, match="8 of 18 rows have an answer"):
+        ruler_eval.score(texts, sample_build)
+    assert official(ruler_eval.score(texts, sample_build, tasks=["vt"])) == {"vt_4096": [1.0] * 6}
+    run = make_run(tmp_path / "run", sample_build, golden, CONFIGS)
+    for tasks in ["vt"], ["qa_1"]:
+        table = ruler_eval.score(run, sample_build, tasks=tasks)
+        assert [*table.task.unique()] == tasks and len(table) == 6
+    with pytest.raises(UsageError, match="no config has these tasks"):
+        ruler_eval.score(texts, sample_build, tasks=["cwe"])
+
+
+def test_the_table_has_the_columns_of_the_contract_and_what_it_rests_on(
+    sample_build: Path,
+) -> None:
     texts = said(sample_build, golden, CONFIGS)
     texts.update(dict.fromkeys(["vt_4096/0", "vt_4096/1", "vt_4096/2"], "") | {"qa_1_4096/5": ""})
     del texts["qa_1_4096/0"]
-    scores = ruler_eval.score(texts, sample_build, partial=True)
-    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "exact": 0.5,
-          "f1": 0.5, "rows": 6, "answered": 6}  # fmt: skip
-    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8,
-          "exact": 0.8, "f1": 0.8, "answered": 5}  # fmt: skip
-    assert scores.to_records() == [vt, qa]
-    assert scores.unanswered == ["qa_1_4096/0"]
-    lines = [" ".join(line.split()) for line in repr(scores).splitlines()]
-    means = ["vt 50.00", "qa_1 80.00", "mean of 2 65.00"]
-    validity = "validity: 11 of 12 rows answered; 4 empty, 0 cut off without the answer, 0 with"
-    assert lines[:4] == ["task 4K", *means] and lines[4].startswith(validity)
-    assert lines[5:] == ["36% of the answers are empty", "36% of the answers are the same text"]
-    assert scores.to_record()["validity"]["answered"] == 11 and scores.exit_status == 0
-    page = scores._repr_html_()
-    assert re.findall(r"<t[hd]>(.*?)</t[hd]>", page)[-2:] == ["mean of 2", "65.00"]
-    assert validity in page
+    table = ruler_eval.score(texts, sample_build, partial=True)
+    assert " ".join(table.columns) == (
+        "task length index sample question official exact f1 label depth shown finish empty "
+        "truncated prompt_tokens answer_tokens seconds cost error"
+    )
+    assert table.error.dropna().to_dict() == {6: "not asked"}
+    assert table.label.tolist()[:3] == ["empty"] * 3 and table["empty"].sum() == 4
+    by_task = table.groupby("task")[["official", "exact", "f1"]].mean()
+    assert by_task.loc["vt"].tolist() == [0.5] * 3
+    assert by_task.loc["qa_1"].tolist() == [0.8] * 3
+    assert table.attrs["validity"].startswith("validity: 11 of 12 rows answered; 4 empty, 0 cut")
+    assert table.attrs["refusals"] == ["1 row of 12 unanswered"]
+    assert "36% of the answers are empty" in table.attrs["warnings"]
 
 
 def test_reasoning_is_never_scored_and_told_if_unexpected(sample_build: Path) -> None:
     texts = {row: f"<think>{text}</think> {number}" for number, (row, text) in
              enumerate(said(sample_build, golden, ["vt_4096"]).items())}  # fmt: skip
-    for protocol, status in {"": 1, "completion": 1, "thinking": 1}.items():
-        scores = ruler_eval.score(texts, sample_build, protocol=protocol)
-        assert scores.to_records()[0]["score"] == 0 and scores.exit_status == status
-        told = "reasoning is in the text of 6 answers" in repr(scores)
-        assert told == (protocol != "thinking") and "suspect harness" in repr(scores)
+    for protocol in "", "completion", "thinking":
+        table = ruler_eval.score(texts, sample_build, protocol=protocol)
+        refusals = " ".join(table.attrs["refusals"])
+        assert table.official.sum() == 0 and "suspect harness" in refusals
+        told = "reasoning is in the text of 6 answers" in refusals
+        assert told == (protocol != "thinking")
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -108,6 +139,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"id": "vt_4096/0"}], "record 1: no prediction: none of the fields"),
     ({}, "no predictions: give a run"),
     (["x"], "record 1: a mapping expected, found str"),
+    (pd.DataFrame({"answer": ["x"]}), "record 1: no prediction: none of the fields"),
 ]
 
 
@@ -143,4 +175,4 @@ def test_blank_lines_are_no_records(sample_build: Path, tmp_path: Path) -> None:
     path, texts = tmp_path / "p.jsonl", {"vt_4096/0": "a"}
     path.write_text('{"id": "vt_4096/0", "text": "a"}\n\n  \n')
     found = ruler_eval.score(path, sample_build, partial=True)
-    assert found.configs == ruler_eval.score(texts, sample_build, partial=True).configs
+    assert found.equals(ruler_eval.score(texts, sample_build, partial=True))

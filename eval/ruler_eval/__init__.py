@@ -4,7 +4,7 @@
 
     run = ruler_eval.run("dist/llama3", generate=my_function, out="runs/mine", rows=50)
     run.to_records()                                    # one dict per row
-    print(ruler_eval.score("runs/mine", "dist/llama3"))
+    table = ruler_eval.score("runs/mine", "dist/llama3")  # pandas: a line for each row
 
 Intervals, exact scores, comparisons and reports are in `ruler_report`.
 """
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from ruler_eval.running.engine import Request
     from ruler_eval.running.python import Generation
     from ruler_eval.running.status import Run
-    from ruler_eval.scoring.derive import score
-    from ruler_eval.scoring.results import Scores
+    from ruler_eval.scoring.scores import score
 
-__all__ = ["Generation", "Request", "Run", "Scores", "doctor", "repeat", "run", "score", "status"]
+__all__ = ["Generation", "Request", "Run", "doctor", "repeat", "run", "score", "status"]
 
 
 #: Names whose modules need numpy and pydantic; these are loaded when they are first used.
@@ -29,8 +28,7 @@ _LATER = {
     "Generation": "running.python",
     "Request": "running.engine",
     "Run": "running.status",
-    "Scores": "scoring.results",
-    "score": "scoring.derive",
+    "score": "scoring.scores",
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import ruler_eval
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.scoring.scores import scores_of
 from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.running.conftest import Ask
@@ -141,8 +141,7 @@ def test_what_an_api_refuses_is_left_out_recorded_and_no_row_is_lost(
     done = succeeded(ask(*more))
     assert set(recorded(tmp_path)["engine_info"].get("refused", ())) == refused, done.stderr
     assert len(server.seen) == 12 and all(limit in body for body in server.seen)
-    validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
-    assert validity
+    validity = scores_of(tmp_path, frozen).validity
     assert ("the server refused" in validity.line) == bool(refused)
     told = re.findall(r"refuses ([a-z_, ]+);", done.stderr)
     assert {name for names in told for name in names.split(", ")} == refused
@@ -199,8 +198,7 @@ def test_a_budget_that_was_spent_in_reasoning_is_one_event_however_it_is_told(
         ("", "length", None)
     }
     assert {line["reasoning_tokens"] for line in answers} == {30}
-    validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
-    assert validity
+    validity = scores_of(tmp_path, frozen).validity
     assert (validity.empty, validity.spent, validity.cut_off) == (3, 3, 3)
     assert any("use --protocol thinking" in error for error in validity.errors)
     succeeded(ask(*CHAT, "--rows", 3))
@@ -291,7 +289,7 @@ def test_what_failed_rows_cost_is_told(
     reply = status(200, json.dumps(filtered).encode())
     server.fault = lambda n, b: well(n, b) if n == 1 else reply
     refusal(ask("--rows", 3), 1)
-    line = ruler_eval.score(tmp_path, frozen, partial=True).validity_line
+    line = scores_of(tmp_path, frozen).validity_line
     assert "; 4,040 tokens of rows without an answer" in line
     assert "for rows without an answer" in succeeded(evaluate("status", tmp_path)).stdout
 
@@ -311,8 +309,7 @@ def test_who_served_and_what_it_cost_is_recorded_and_headers_are_not(
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert "hush-hush" not in done.stdout + done.stderr + written
     assert "spent: " in done.stdout and "3.00 (as the server states)" in done.stdout
-    validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
-    assert validity
+    validity = scores_of(tmp_path, frozen).validity
     assert validity.providers == {"A": 9, "B": 3}
     assert "providers: 'A' 9, 'B' 3" in validity.line
 

@@ -12,6 +12,7 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
+from ruler_eval.scoring.scores import means, scores_of
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import Ask
@@ -73,7 +74,7 @@ def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
     assert {(line["prompt_tokens"], line["counted"]) for line in lines(tmp_path)} == {
         (None, "nobody")
     }
-    validity = ruler_eval.score(tmp_path, frozen, partial=True).validity
+    validity = scores_of(tmp_path, frozen).validity
     assert validity and "; prompts counted by nobody 12" in validity.line
     assert not validity.hardware and "; on " not in ruler_eval.status(tmp_path).coverage
 
@@ -98,7 +99,7 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert "min_tokens" not in run["sampling"]
     assert run["engine_info"]["limit"] == "max_completion_tokens"
     assert run["engine_info"]["refused"] == ["min_tokens"]
-    scores = ruler_eval.score(tmp_path, frozen, partial=True)
+    scores = scores_of(tmp_path, frozen)
     assert "; the server refused min_tokens" in scores.validity_line
 
 
@@ -216,10 +217,9 @@ def test_reasoning_that_comes_apart_stays_apart(
     assert {body.get("skip_special_tokens") for body in server.seen} == {False}
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
-    scores = ruler_eval.score(tmp_path, frozen, partial=True)
-    assert [score["score"] for score in scores.to_records()] == [0]
+    scores = scores_of(tmp_path, frozen)
+    assert [cell["official"] for cell in means(scores.table)] == [0]
     told = "reasoning came with 12 answers; use --protocol thinking"
-    assert scores.validity is not None
     assert (told in scores.validity.errors) == (protocol != "thinking")
 
 

@@ -18,6 +18,7 @@ from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.inputs import release_for
 from ruler_eval.running.models import Model
 from ruler_eval.running.prompts import ProtocolName
+from ruler_eval.scoring.scores import scores_of
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import asked_of
@@ -109,10 +110,9 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
         succeeded(evaluate(*asked_of(frozen, server.url, tmp_path, *thinking)))
     for line in lines(tmp_path):
         assert THOUGHT in str(line["reasoning"]) and THOUGHT not in str(line["text"])
-    scores = ruler_eval.score(tmp_path, frozen)
-    assert scores.configs["vt_2048"].scores == (1.0,) * 12
-    assert scores.validity is not None
-    assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
+    scores = scores_of(tmp_path, frozen)
+    assert scores.table["official"].to_pylist() == [1.0] * 12
+    assert (scores.validity.reasoning, scores.validity.errors) == (0, [])
 
 
 def test_rows_without_room_for_reasoning_are_refused(frozen: Path, tmp_path: Path) -> None:

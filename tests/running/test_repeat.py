@@ -20,6 +20,7 @@ from ruler_data import RulerError, UsageError
 from ruler_eval import Request
 from ruler_eval.engine_check.repetition import Pair, Repeat, interval, read_repeats, repeat
 from ruler_eval.scoring.derive import load_scores
+from ruler_eval.scoring.scores import scores_of
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.running.conftest import Ask
@@ -169,8 +170,10 @@ def test_a_score_is_the_mean_over_samples(frozen: Path, tmp_path: Path) -> None:
     done = ruler_eval.run(frozen, out=tmp_path, generate=often, samples=4, rows=6)
     assert done.complete and done.rows == 48
     assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48
-    scores = ruler_eval.score(done, frozen)
-    assert scores.configs["vt_2048"].scores == (0.75, 0.5) * 3
+    table = ruler_eval.score(done, frozen)
+    of_vt = table[table.task == "vt"]
+    assert of_vt.groupby("index").official.mean().tolist() == [0.75, 0.5] * 3
+    assert of_vt.groupby("sample").official.mean().tolist() == [1, 1, 0.5, 0]
     shown = succeeded(evaluate("score", tmp_path, "--data", frozen)).stdout
     assert "62.50 ±47.9" in shown  # of 100, 100, 50 and 0
     results = json.loads((tmp_path / "results.json").read_text())
@@ -211,7 +214,7 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
     choice: dict[str, Any] = {"configs": "vt_2048", "rows": 3, "samples": 3}
     first = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
     assert list(first.failed) == ["vt_2048/1/2"]
-    assert ruler_eval.score(first, frozen, partial=True).unanswered == ["vt_2048/1"]
+    assert scores_of(first, frozen).shortfall.count("without one vt_2048/1;") == 1
     calls.extend(calls * 2)
     command = len(calls)
     again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)

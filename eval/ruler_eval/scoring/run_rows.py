@@ -17,7 +17,7 @@ from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: What a run records of its rows and the manifest says, too.
-RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition")
+RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition", "essays")
 
 
 def rows_of_run(

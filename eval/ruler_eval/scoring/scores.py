@@ -212,13 +212,18 @@ def _why_no_scores(place: Path) -> str:
 
 def _load_run(folder: Path, file: Path, data: Data | None, revision: str | None) -> Scores:
     """Return the scores of a run; a claim where its rows cannot be read, and its table is there."""
-    try:
+    if data is not None:
         return score_run(folder, data, revision)
-    except RowsNotFoundError as error:
-        if data is not None or not file.is_file():
-            raise (error.__cause__ or error) from None
+    if kept := _kept_run(folder):
+        return kept
+    try:
+        data = rows_of_run(folder, read_info(folder)).fetch()
+    except (RulerError, OSError) as error:
+        if not file.is_file():
+            raise
         claim = read_scores(file)
         return replace(claim, path=folder, claimed=f"its rows cannot be read: {error}")
+    return score_run(folder, data)
 
 
 def _load_predictions(
@@ -237,10 +242,6 @@ def _load_predictions(
     return replace(claim, claimed="its predictions or its rows are not known here; give --data")
 
 
-class RowsNotFoundError(RulerError):
-    """The rows of a run cannot be read, or are others; its cause says why."""
-
-
 def score_run(
     folder: Path,
     data: Data | None = None,
@@ -252,38 +253,47 @@ def score_run(
     Of some tasks alone they are always derived anew.
 
     Raises:
-        RowsNotFoundError: its rows are not there, or are others.
-        RulerError: its answers are damaged, or of other rows.
+        RulerError: its rows are not there, or are others; or its answers are damaged.
     """
     info = read_info(folder)
+    kept = None if tasks else _kept_run(folder)
+    if kept and data is None:
+        return kept
+    rows = rows_of_run(folder, info, data, revision)  # refuses other rows, also where kept
+    if kept:
+        return kept
+    chosen = rows.choose(tasks=tasks)
+    if tasks:
+        info = replace(info, data=chosen.info)
+    key = _key_of_run(folder)  # of the files before they are read: a run may be under way
+    answers = _digests(_answer_files(folder))
+    notes = list[str]()
+    run = RunFolder(folder)
+    scores = derive(info, run.answers(notes), chosen, notes=notes, starts=[*run.starts()])
+    scores = replace(scores, answers=answers, path=folder)
+    if not tasks:
+        _keep(key, scores)
+    return scores
+
+
+def _answer_files(folder: Path) -> list[Path]:
+    """Return the journals of a run."""
     paths = sorted(folder.glob(ANSWER_FILES))
     if not paths:
         raise UsageError(quote(str(folder)), _why_no_scores(folder))
-    answers = _digests(paths)
-    described = _digests([path for path in (folder / RUN_FILE, folder / STARTS) if path.exists()])
-    key = _key(info, {**answers, **described})
+    return paths
 
-    def rows() -> Dataset:
-        try:
-            return rows_of_run(folder, info, data, revision).fetch()
-        except (RulerError, OSError) as error:
-            raise RowsNotFoundError(str(error)) from error
 
-    if data is not None:
-        rows()  # refuses rows of another run, also where the scores are known
-    scores = None if tasks else _kept(key)
-    if scores is None:
-        notes = list[str]()
-        records = RunFolder(folder).answers(notes)
-        starts = [*RunFolder(folder).starts()]
-        chosen = rows().choose(tasks=tasks)
-        if tasks:
-            info = replace(info, data=chosen.info)
-        scores = derive(info, records, chosen, notes=notes, starts=starts)
-        scores = replace(scores, answers=answers)
-        if not tasks:
-            _keep(key, scores)
-    return replace(scores, path=folder)
+def _key_of_run(folder: Path) -> str:
+    """Return what the scores of a run are kept by."""
+    described = [path for path in (folder / RUN_FILE, folder / STARTS) if path.exists()]
+    return _key(read_info(folder), _digests([*described, *_answer_files(folder)]))
+
+
+def _kept_run(folder: Path) -> Scores | None:
+    """Return the scores of a run that were derived here before; None if there are none."""
+    kept = _kept(_key_of_run(folder))
+    return kept and replace(kept, path=folder)
 
 
 def score_predictions(
@@ -611,7 +621,7 @@ def score(
         predictions, data, revision=revision, model=model, protocol=protocol, tasks=tasks
     )
     if scores.validity.unanswered and not partial:
-        raise RulerError(scores.shortfall)
+        raise RulerError("; ".join([scores.shortfall, *scores.notes[:3]]))
     table = scores.to_pandas()
     table.attrs = {
         "validity": scores.validity_line,

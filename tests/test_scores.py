@@ -1,0 +1,430 @@
+"""The table of scores: what is derived, kept, claimed and refused; `scores.parquet`, read back."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ruler_data import Row, RulerError, UsageError
+from ruler_data.files import cache_dir
+from ruler_data.manifest import FILENAME as MANIFEST
+from ruler_eval.running.data import open_dataset
+from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
+from ruler_eval.scoring import scores as module
+from ruler_eval.scoring.scores import Scores, load_scores, means, read_scores, write_scores
+from ruler_eval.scoring.summary import summary_of
+from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
+
+FEW = ("vt_4096", "qa_1_4096", "niah_single_1_4096")
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RULER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def with_starts(folder: Path, data: Path, **more: object) -> Path:
+    """Let a run say where its rows are."""
+    start = {"at": "2026-01-01T00:00:00+00:00", "data": str(data), **more}
+    (folder / STARTS).write_text(json.dumps(start) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scored(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows where its rows are, with its table."""
+    folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, patchy(0.6), FEW)
+    with_starts(folder, sample_build)
+    write_scores(folder / module.FILENAME, load_scores(folder))
+    return folder
+
+
+def test_the_table_is_what_a_person_counts(sample_build: Path, scored: Path) -> None:
+    """Another way to the same numbers: the answers are said again, and looked up by hand."""
+    table = load_scores(scored).to_pandas()
+    say = patchy(0.6)
+    lines = {(line.task, line.index): line for line in table.itertuples(index=False)}
+    for config in FEW:
+        task = config.removesuffix("_4096")
+        for row in rows_of(sample_build, config):
+            answer = say(config, row) or ""
+            named = [output.lower() in answer.lower() for output in row.outputs]
+            share = float(any(named)) if task == "qa_1" else sum(named) / len(named)
+            line = lines.pop((task, row.index))
+            assert line.official == share
+            if task == "niah_single_1":
+                ((needle, _),) = row.evidence
+                start, end = row.haystack or (0, 0)
+                assert [*line.depth] == [pytest.approx((needle - start) / (end - start))]
+    assert not lines
+    wrong = table[table.official < 1]
+    assert wrong.label.notna().all() and (table.exact <= table.official).all()
+    shown = table[table.depth.notna()]
+    assert (shown.shown.map(all) == (shown.official == 1)).all()
+
+
+def test_what_is_written_is_read_back_and_by_pandas(scored: Path) -> None:
+    scores = load_scores(scored)
+    again = read_scores(scored / module.FILENAME)
+    assert again.table.equals(scores.table) and again.run == scores.run
+    assert again.validity == scores.validity and again.tasks == scores.tasks
+    assert again.blind_floors == scores.blind_floors
+    assert again.claimed and not scores.claimed
+    frame = pd.read_parquet(scored / module.FILENAME)
+    assert frame.equals(scores.to_pandas()) and frame.task.dtype == "str"
+    assert summary_of(scores).means == summary_of(again).means
+
+
+def test_only_the_table_of_scores_is_a_claim(scored: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(scored / module.FILENAME, alone)
+    for place in alone, alone / module.FILENAME:
+        scores = load_scores(place)
+        assert scores.claimed == "its answers are not beside it"
+        assert scores.validity_line == f"validity: claimed; {scores.claimed}"
+    assert summary_of(scores).claimed
+    answers_only = shutil.copytree(scored, tmp_path / "run")
+    (answers_only / module.FILENAME).unlink()
+    assert not load_scores(answers_only).claimed
+
+
+def test_without_its_rows_a_run_is_a_claim_on_a_machine_that_never_derived_it(
+    scored: Path, sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    (run / STARTS).write_text("")
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "another machine"))
+    assert "its rows cannot be read: --data is missing" in load_scores(run).claimed
+    assert not load_scores(run, str(sample_build)).claimed
+    assert not load_scores(run).claimed  # it has derived it now
+    (run / module.FILENAME).unlink()
+    assert load_scores(run).table.equals(load_scores(scored).table)
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "a third"))
+    with pytest.raises(UsageError, match="--data is missing"):
+        load_scores(run)
+
+
+def test_what_was_derived_before_is_not_derived_again(
+    scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    wanted = load_scores(run)
+    monkeypatch.setattr(module, "derive", None)  # which would fail
+    assert load_scores(run).table.equals(wanted.table)
+    assert not list(run.glob("*.partial")) and not (run / ".cache").exists()
+    (kept,) = [path for path in cache_dir("scores").iterdir() if _is_of(path, wanted)]
+    kept.write_bytes(kept.read_bytes()[:-20])
+    with pytest.raises(TypeError, match="not callable"):
+        load_scores(run)
+
+
+def _is_of(path: Path, scores: Scores) -> bool:
+    try:
+        return read_scores(path).answers == scores.answers
+    except RulerError:
+        return False
+
+
+def test_the_table_in_a_run_folder_is_never_believed(scored: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    wanted = load_scores(run)
+    forged = wanted.table.set_column(5, "official", pa.array([1.0] * wanted.rows))
+    write_scores(run / module.FILENAME, replace(wanted, table=forged))
+    assert read_scores(run / module.FILENAME).table["official"].to_pylist() == [1.0] * wanted.rows
+    assert load_scores(run).table.equals(wanted.table)
+    (run / module.FILENAME).write_bytes(b"torn")
+    assert load_scores(run).table.equals(wanted.table)
+
+
+def in_json(name: str, change: Callable[[Json], None]) -> Callable[[Path], None]:
+    def forge(run: Path) -> None:
+        body = json.loads((run / name).read_text())
+        change(body)
+        (run / name).write_text(json.dumps(body))
+
+    return forge
+
+
+def in_answers(change: Callable[[list[Json]], list[Json]]) -> Callable[[Path], None]:
+    """Change a journal."""
+
+    def forge(run: Path) -> None:
+        journals = sorted(run.glob("answers-*"))
+        texts = [line for path in journals for line in path.read_text().splitlines()]
+        lines = "".join(json.dumps(line) + "\n" for line in change([*map(json.loads, texts)]))
+        for path in journals:
+            path.write_text(lines if path == journals[0] else "")
+
+    return forge
+
+
+def in_data(**fields: Any) -> Callable[[Path], None]:  # noqa: ANN401
+    """Describe the rows of a run otherwise than their manifest, with a fingerprint that fits."""
+
+    def forge(run: Path) -> None:
+        info = read_info(run)
+        write_info(run, replace(info, data=replace(info.data, **fields)))
+
+    return forge
+
+
+def write_info(run: Path, info: RunInfo) -> None:
+    body = {"fingerprint": info.fingerprint, **asdict(info)}
+    (run / "run.json").write_text(json.dumps(body))
+
+
+def every(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
+    return lambda lines: [{**line, **fields} for line in lines]
+
+
+def first(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
+    return lambda lines: [{**lines[0], **fields}, *lines[1:]]
+
+
+#: Each is refused, and why.
+FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "model of the run": (
+        in_json("run.json", lambda body: body.update(model="org/better", fingerprint="sha256:1")),
+        "edited after it was written",
+    ),
+    "answers to another question": (
+        in_answers(every(question_digest="0" * 16)),
+        "to another question",
+    ),
+    "sample": (in_data(sample=False), "says that sample is False, the manifest of the rows True"),
+    "seed": (in_data(seed=7), "says that seed is 7"),
+    "edition": (in_data(edition="upstream-2026-07"), "says that edition is upstream-2026-07"),
+    "essays": (in_data(essays="0" * 64), "says that essays is 0000"),
+    "tokenizer": (in_data(tokenizer_fingerprint="0" * 64), "says that tokenizer_fingerprint is"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_run_that_is_not_of_its_rows_is_refused_by_name(
+    name: str, scored: Path, tmp_path: Path
+) -> None:
+    forge, said = FORGERIES[name]
+    run = shutil.copytree(scored, tmp_path / "run")
+    (run / module.FILENAME).unlink()
+    forge(run)
+    with pytest.raises(RulerError, match=said):
+        load_scores(run)
+
+
+def with_questions(data: Path) -> Callable[[list[Json]], list[Json]]:
+    """Return answers with the digests of their questions, but for the first."""
+    dataset = open_dataset(str(data))
+    questions = {config: dataset.questions(config) for config in FEW}
+
+    def change(lines: list[Json]) -> list[Json]:
+        lines = [
+            {**line, "question_digest": questions[line["config"]][line["index"]]} for line in lines
+        ]
+        return first(question_digest=None)(lines)
+
+    return change
+
+
+def test_impossible_answers_are_none(sample_build: Path, scored: Path, tmp_path: Path) -> None:
+    changes = {
+        "a few prompt tokens": (first(prompt_tokens=5), "5 prompt tokens are not the row"),
+        "a text beyond the budget": (first(text="word " * 5000), "5,000 words are more th"),
+        "no question": (with_questions(sample_build), "its question is not recorded"),
+        "another model": (lambda lines: first(model="b")(every(model="org/model-7b")(lines)), ""),
+    }
+    for name, (change, said) in changes.items():
+        run = shutil.copytree(scored, tmp_path / name)
+        in_answers(change)(run)
+        scores = load_scores(run)
+        (unanswered,) = scores.table.filter(scores.table["official"].is_null()).to_pylist()
+        assert unanswered["error"] and said in " ".join(scores.notes)
+        assert scores.validity.unanswered == "1 row of 18 unanswered"
+        assert "17 of 18 rows have an answer (0 missing, 1 failed)" in scores.shortfall
+
+
+def said_by(say: Say, folder: Path, data: Path, configs: tuple[str, ...] = FEW) -> Scores:
+    return load_scores(make_run(folder, data, say, configs), str(data))
+
+
+def broken(mark: str) -> Say:
+    """Answer right, with a tokenizer's mark instead of each space."""
+    return lambda config, row: (golden(config, row) or "").replace(" ", mark)
+
+
+def lists_everything(_config: str, row: Row) -> str:
+    """Answer with all gold answers, and with more of their kind, another for each row."""
+    strangers = random.Random(row.index).choices(range(10**6, 10**7), k=3)
+    return f" {', '.join(row.outputs)} {strangers} VAR QQQQQ"
+
+
+REFUSALS: dict[str, tuple[Say, str]] = {
+    "empty": (lambda *_: "", "every answer is empty"),
+    "the same": (lambda *_: "42", "every answer is the same text"),
+    "byte-level marks": (broken("\u0120"), "18 answers with \u0120 or \u2581, the marks of"),
+    "SentencePiece marks": (broken("\u2581"), "suspect harness: 18 answers with"),
+    "cut off": (lambda _, row: f"{row.index} " + "x" * 300, "every answer is cut off without"),
+    "blind": (
+        lambda config, row: f"{config} {row.index}",
+        "suspect harness: at 4,096 tokens no task is above what answers without the context score",
+    ),
+    "reasoning": (
+        lambda config, row: f"<think>hm</think>{golden(config, row)}",
+        "reasoning is in the text of 18 answers; use --protocol thinking",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_path: Path) -> None:
+    say, reason = REFUSALS[name]
+    validity = said_by(say, tmp_path / "run", sample_build).validity
+    assert any(reason in refusal for refusal in validity.refusals), validity.refusals
+    assert validity.exit_status == 1
+
+
+def test_good_answers_are_refused_by_nothing(sample_build: Path, tmp_path: Path) -> None:
+    scores = said_by(golden, tmp_path / "run", sample_build)
+    assert scores.validity.errors == [] and scores.validity.exit_status == 0
+    assert {cell["official"] for cell in means(scores.table)} == {1.0}
+
+
+def test_a_task_that_is_never_exactly_right_is_warned_of(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    scores = said_by(lists_everything, tmp_path / "run", sample_build, ("vt_4096", "cwe_4096"))
+    assert "right officially and never exactly: vt" in " ".join(scores.validity.warnings)
+    assert "never exactly" not in " ".join(
+        said_by(golden, tmp_path / "good", sample_build).validity.warnings
+    )
+
+
+def test_prompts_that_nobody_counted_are_warned_of(scored: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    in_answers(every(prompt_tokens=None))(run)
+    (warning,) = [text for text in load_scores(run).validity.warnings if "nobody" in text]
+    assert warning.startswith("nobody counted the tokens of 18 prompts")
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "is_refused"),
+    [
+        ("org/better", "", True),
+        ("model-7b-instruct", "", True),
+        ("org/model-7b", "", False),
+        ("model-7b", "", False),
+        ("models/Model-7B-2026-08-06", "", False),
+        ("served", "served", False),  # as it was asked, with --model-name for the record
+        ("better", "served", True),
+    ],
+)
+def test_answers_that_all_name_another_model_than_the_runs_are_refused(
+    answers: str, asked: str, *, is_refused: bool, scored: Path, sample_build: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    with_starts(run, sample_build, **({"model": asked} if asked else {}))
+    in_answers(every(model=answers))(run)
+    refusals = load_scores(run).validity.refusals
+    told = [text for text in refusals if f"every answer names '{answers}'" in text]
+    assert bool(told) == is_refused, refusals
+
+
+def test_predictions_are_derived_where_they_were_scored(
+    sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine" / "predictions.jsonl"
+    file.parent.mkdir()
+    file.write_text(
+        '{"id": "vt_4096/0", "prediction": "x"}\n{"id": "vt_4096/1", "prediction": "y"}\n'
+    )
+    scores = module.scores_of(file, sample_build, model="m", protocol="chat")
+    assert scores.predictions == file.name and scores.validity.unanswered
+    write_scores(file.with_name(module.FILENAME), scores)
+    assert not load_scores(file.parent).claimed
+    text = file.read_text()
+    file.write_text('{"id": "vt_4096/0", "prediction": "z"}\n')
+    assert "not known here" in load_scores(file.parent).claimed
+    file.write_text(text)
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "another machine"))
+    assert "not known here" in load_scores(file.parent).claimed
+    assert load_scores(file.parent, str(sample_build)).table.equals(scores.table)
+
+
+DAMAGE: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "a column less": (lambda table: table.drop_columns(["exact"]), "not the scores of a run"),
+    "a score of 2": (
+        lambda table: table.set_column(5, "official", pa.array([2.0] * len(table))),
+        "official is not in",
+    ),
+    "not a number": (
+        lambda table: table.set_column(6, "exact", pa.array([float("nan")] * len(table))),
+        "exact is not in",
+    ),
+    "an unknown task": (
+        lambda table: table.set_column(0, "task", pa.array(["\x1b[31m"] * len(table))),
+        "no such task: ",
+    ),
+    "no index": (
+        lambda table: table.set_column(2, "index", pa.nulls(len(table), pa.int32())),
+        "index is null",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_table_is_refused_in_one_line(name: str, scored: Path, tmp_path: Path) -> None:
+    change, said = DAMAGE[name]
+    table = change(pq.read_table(scored / module.FILENAME))
+    pq.write_table(table, tmp_path / module.FILENAME)
+    with pytest.raises(RulerError, match=said) as error:
+        load_scores(tmp_path)
+    assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
+
+
+def test_a_file_that_is_no_table_of_scores_is_said(
+    scored: Path, sample_build: Path, tmp_path: Path
+) -> None:
+    (tmp_path / module.FILENAME).write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(RulerError, match="not the scores of a run"):
+        load_scores(tmp_path)
+    shutil.copy(next(sample_build.glob("*/*.parquet")), tmp_path / module.FILENAME)
+    with pytest.raises(RulerError, match="not the scores of a run"):
+        load_scores(tmp_path)
+    for place, why in (
+        (tmp_path / "no", "there is no such run"),
+        (sample_build, "a dataset, not a run"),
+        (sample_build / MANIFEST, "a dataset, not a run|not the scores of a run"),
+        (scored.parent, "a folder of runs"),
+    ):
+        with pytest.raises(RulerError, match=why):
+            load_scores(place)
+    info = run_info(sample_build, FEW)
+    (tmp_path / "begun").mkdir()
+    write_info(tmp_path / "begun", info)
+    with pytest.raises(UsageError, match="no row was answered yet"):
+        load_scores(tmp_path / "begun")
+
+
+def test_nothing_of_this_machine_is_in_the_file(sample_build: Path, tmp_path: Path) -> None:
+    secret = {
+        "path": "/home/ann/models/llama",
+        "url": "http://gpu7.lab:8000/v1",
+        "token": "hf_abcdefghijklmnop",
+    }
+    run = make_run(tmp_path / "run", sample_build, golden, FEW, engine_info=secret)
+    write_scores(tmp_path / module.FILENAME, load_scores(run, str(sample_build)))
+    written = (tmp_path / module.FILENAME).read_bytes()
+    assert b"fingerprint" in written
+    for word in ("home", "ann/", "gpu7", "hf_abc", str(tmp_path), str(sample_build)):
+        assert word.encode() not in written, word
