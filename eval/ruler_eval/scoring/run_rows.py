@@ -17,7 +17,7 @@ from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: What a run records of its rows and the manifest says, too.
-RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition", "essays")
+RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition")
 
 
 def rows_of_run(
@@ -102,6 +102,7 @@ def _differences(recorded: DataInfo, data: Dataset) -> Iterator[str]:
     is_local = not recorded.repo and not actual.repo  # a release has a version of its own
     versions = {
         "rows_version": (recorded.rows_version or actual.rows_version, actual.rows_version),
+        "essays": (recorded.essays or actual.essays, actual.essays),
         "data_version": (recorded.data_version, actual.data_version) if is_local else ("", ""),
         "inputs": (recorded.inputs or actual.inputs, actual.inputs) if is_local else ("", ""),
     }

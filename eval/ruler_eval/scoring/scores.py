@@ -664,7 +664,7 @@ def check_answers(place: Path) -> None:
         return
     is_file_of_run = place.is_file() and (place.parent / RUN_FILE).is_file()
     holds_runs = any(place.glob(f"*/{RUN_FILE}"))
-    if is_file_of_run or holds_runs or not files_of(place):
+    if is_file_of_run or holds_runs or not files_of_answers(place):
         raise UsageError(quote(str(place)), why_no_run(place))
 
 
