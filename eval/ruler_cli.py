@@ -1,6 +1,6 @@
 """The program `ruler-eval`: the commands of the evaluator and of the reports.
 
-It stands above builder and evaluator, so `repeat --pages` builds here the rows that it lacks.
+It stands above builder and evaluator, so `check-engine` builds here the rows that it lacks.
 """
 
 import signal
@@ -9,8 +9,11 @@ from functools import wraps
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-#: Tokens of the rows that `repeat --pages` builds.
+#: Tokens of the rows that `check-engine` builds: at least so many, and two blocks of the cache
+#: beside what rows leave free (residues, answer, chat template), in steps of a page.
 PAGES_LENGTH = 4096
+FREE = 512
+PAGE = 128
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
 
@@ -23,7 +26,8 @@ def commands() -> dict[str, Callable[..., Any]]:
         "doctor": evaluator.doctor,
         "run": evaluator.run,
         "status": evaluator.status,
-        "repeat": _with_rows(evaluator.repeat),
+        "repeat": evaluator.repeat,
+        "check-engine": _with_rows(evaluator.check_engine),
         "score": reports.results,
         "report": reports.report,
         "compare": reports.compare,
@@ -33,28 +37,41 @@ def commands() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _with_rows(repeat: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command `repeat`, which builds rows of the suite `pages` where none are named."""
+def pages_length(block: int | None) -> int:
+    """Return the length of rows that have two blocks of a cache, in tokens.
 
-    @wraps(repeat)
-    def command(run: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as `repeat` declares
-        lacks = options.get("pages") and not (run or options.get("data")) and options.get("model")
-        if not lacks:
-            return repeat(run, **options)
+    >>> pages_length(None), pages_length(16), pages_length(8320)
+    (4096, 4096, 17152)
+    """
+    need = 2 * (block or 0) + FREE
+    return max(PAGES_LENGTH, -(-need // PAGE) * PAGE)
+
+
+def _with_rows(check_engine: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command `check-engine`, which builds its rows if none are named."""
+
+    @wraps(check_engine)
+    def command(data: Any = None, model: str = "", **options: Any) -> Any:  # noqa: ANN401
+        from ruler_data.signatures import declared, fitting
+
+        fitting(declared(check_engine), {"data": data, "model": model, **options})
+        if data is not None or not model:
+            return check_engine(data, model, **options)
         from ruler_builders import build
         from ruler_data.errors import UsageError
 
-        length = options.get("length") or PAGES_LENGTH
-        tokenizer = str(options.get("tokenizer") or options["model"])
+        length = options.pop("length", None) or pages_length(options.get("block"))
+        tokenizer = str(options.get("tokenizer") or model)
         with TemporaryDirectory(prefix="ruler-pages-") as folder:
             try:
                 build(tokenizer, suite="pages", lengths=[length], out=f"{folder}/pages")
             except UsageError as error:
                 if options.get("tokenizer") or not str(error).startswith("tokenizer "):
                     raise
-                msg = f"{error}; name the tokenizer of the server's model by --tokenizer"
-                raise UsageError(msg) from error
-            return repeat(None, **{**options, "data": f"{folder}/pages", "length": length})
+                raise UsageError(
+                    f"{error}; name the tokenizer of the server's model by --tokenizer"
+                ) from error
+            return check_engine(f"{folder}/pages", model, length=length, **options)
 
     return command
 

@@ -12,7 +12,7 @@ Intervals, exact scores, comparisons and reports are in `ruler_report`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ruler_eval.commands import doctor, repeat, run, status
+from ruler_eval.commands import check_engine, doctor, repeat, run, status
 
 if TYPE_CHECKING:
     from ruler_eval.running.engine import Request
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from ruler_eval.running.status import Run
     from ruler_eval.scoring.scores import score
 
-__all__ = ["Generation", "Request", "Run", "doctor", "repeat", "run", "score", "status"]
+__all__ = [
+    "Generation",
+    "Request",
+    "Run",
+    "Scores",
+    "check_engine",
+    "doctor",
+    "repeat",
+    "run",
+    "score",
+    "status",
+]
 
 
 #: Names whose modules need numpy and pydantic; these are loaded when they are first used.

@@ -18,7 +18,7 @@ from ruler_eval.running.config import BaseUrl, EvalConfig, Model, Tokenizer
 from ruler_eval.running.prompts import ProtocolName
 
 if TYPE_CHECKING:
-    from ruler_eval.engine_check.pages import PageCheck
+    from ruler_eval.engine_check.check import EngineCheck
     from ruler_eval.engine_check.repetition import Repeat
     from ruler_eval.running.check import Diagnosis
     from ruler_eval.running.status import Run
@@ -142,30 +142,9 @@ def status(run: Annotated[str | Path, Argument(help="Folder of a run.")]) -> Run
 
 @checked
 def repeat(
-    run: Annotated[
-        str | Path | None, Argument(help="Folder of a run; with --pages it may be left out.")
-    ] = None,
+    run: Annotated[str | Path, Argument(help="Folder of a run.")],
     rows: Annotated[int, Option(help="Rows to generate again, drawn at random.", min=1)] = 40,
     *,
-    pages: Annotated[
-        bool,
-        Option(
-            help="Find faults of an engine that depend on where a prompt ends and on what was "
-            "cached, with rows of the suite pages."
-        ),
-    ] = False,
-    length: Annotated[
-        int | None, Option(help="Tokens of the rows for --pages [default: the shortest].", min=1)
-    ] = None,
-    data: Annotated[
-        str | Path | None,
-        Option(help="Rows for --pages without a run [default: they are built for the tokenizer]."),
-    ] = None,
-    model: Model = "",
-    protocol: Annotated[
-        ProtocolName, Option(help="How prompts are formatted (docs/protocols.md).")
-    ] = "completion",
-    tokenizer: Tokenizer = None,
     tensor_parallel: Annotated[
         int | None, Option(help="Another number of GPUs for one copy.", min=1)
     ] = None,
@@ -175,48 +154,80 @@ def repeat(
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
-) -> Repeat | PageCheck:
+) -> Repeat:
     """Generate some rows of a run again in other batches, to see how much it differs from itself.
 
     The rows come alone and in another order; options may change more. The answers lie beside the
-    journal in repeat-*.json. Intervals of `compare` and `gate` hold this noise: rows differ by it.
+    journal in repeat-*.json.
 
         ruler-eval repeat runs/x --rows 40 --option enable_prefix_caching=false
-
-    With --pages it asks easy questions that end at every residue of 128 tokens, cold, again, behind
-    a prompt that begins alike and in a batch. Exit 0: nothing found, 1: a fault, 3: too few rows or
-    too many wrong answers to tell (docs/howto/check-an-engine.md).
-
-        ruler-eval repeat --pages --base-url http://127.0.0.1:8000/v1 --model org/model
 
     Raises:
         UsageError: the folder holds no run, or no answers.
         RulerError: rows, model or function are not those of the run any more.
     """
-    from ruler_data.errors import UsageError
     from ruler_eval.engine_check import repetition
-    from ruler_eval.engine_check.pages import LINE, check_pages
-    from ruler_eval.running.runner import open_job
 
     changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
-    changes |= {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
-    if run is not None and (data or model or tokenizer):
-        raise UsageError(
-            run, "has data, model and tokenizer; leave --data, --model, --tokenizer out"
-        )
-    if run is not None and pages:
-        return repetition.repeat_pages(Path(run), length, **changes)
-    if run is not None:
-        return repetition.repeat(Path(run), rows, **changes)
-    if not (pages and data):
-        msg = "name the folder of a run, or give --pages with --model and --base-url"
-        raise UsageError(msg)
+    if tensor_parallel:
+        changes["tensor_parallel"] = tensor_parallel
+    return repetition.repeat(Path(run), rows, **changes)
+
+
+@checked
+def check_engine(
+    data: Annotated[
+        str | Path | None,
+        Option(help="Rows of the suite pages [default: built for the tokenizer]."),
+    ] = None,
+    model: Model = "",
+    *,
+    length: Annotated[
+        int | None, Option(help="Tokens of the rows [default: 4,096, or two blocks].", min=1)
+    ] = None,
+    block: Annotated[
+        int | None,
+        Option(help="Tokens of a block of the engine's cache [default: as hits show].", min=1),
+    ] = None,
+    protocol: Annotated[
+        ProtocolName, Option(help="How prompts are formatted (docs/protocols.md).")
+    ] = "completion",
+    tokenizer: Tokenizer = None,
+    options: Annotated[
+        list[str] | Mapping[str, Any] | None,
+        Option("--option", help="NAME=VALUE for the engine, e.g. kv_cache_dtype=fp8."),
+    ] = None,
+    base_url: BaseUrl = None,
+    generate: Callable[..., Any] | None = None,
+) -> EngineCheck:
+    """Find faults of an engine that depend on where a prompt ends and on what was cached.
+
+    It asks easy questions that end at every residue of 128 tokens: cold, again, behind a prompt
+    that begins alike, in a batch, and in a batch of neighbours that begin alike. A condition counts
+    only where it was seen. Exit 0: all tested, nothing found; 1: a fault; 3: not all was tested, or
+    too many answers are wrong to tell (docs/howto/check-an-engine.md).
+
+        ruler-eval check-engine --base-url http://127.0.0.1:8000/v1 --model org/model
+
+    Raises:
+        UsageError: the rows are not of the suite `pages`, or the engine keeps no cache.
+        RulerError: the engine does not answer.
+    """
+    from ruler_data.errors import UsageError
+    from ruler_eval.engine_check.check import check_engine as check
+    from ruler_eval.engine_check.conditions import LINE
+    from ruler_eval.running.runner import open_job
+
+    if data is None:
+        raise UsageError("name the rows of the suite pages with --data, or a --model to build them")
     config = EvalConfig(
         data,
         model=model,
         protocol=protocol,
         tokenizer=tokenizer,
         lengths=[length] if length else None,
-        **changes,
+        base_url=base_url,
+        generate=generate,
+        options=options,
     )
-    return check_pages(open_job(config, LINE), length)
+    return check(open_job(config, LINE), length, block)

@@ -29,7 +29,6 @@ from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.views import html_text
-from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
 from ruler_eval.running.answers import Answer, Key, Share
 from ruler_eval.running.config import EvalConfig, parse_options
 from ruler_eval.running.journal import unique
@@ -222,18 +221,6 @@ def repeat(
     return result
 
 
-def repeat_pages(
-    folder: Path,
-    length: int | None,
-    **changes: Any,  # noqa: ANN401 - options of the run
-) -> PageCheck:
-    """Check the engine of a run of the suite `pages`; see `ruler_eval.commands.repeat`."""
-    check = check_pages(_reopen(folder, read_info(folder), changes, LINE), length)
-    record = json.dumps(check.to_record(), indent=1)
-    write_file(folder / f"pages-{unique()}.json", record + "\n")
-    return check
-
-
 def _start(folder: Path) -> tuple[EvalConfig, str]:
     """Return the options of a run as it was started last, and where its rows were."""
     starts = reversed([*RunFolder(folder).starts()])
@@ -243,7 +230,7 @@ def _start(folder: Path) -> tuple[EvalConfig, str]:
     return EvalConfig.read(start["arguments"]), start["data"]
 
 
-def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any], more: int = 0) -> RunJob:
+def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
     """Return a run as it was started last, with some arguments changed."""
     (config, data), options = _start(folder), parse_options(changes.get("options"))
     for name, value in config.settings.items():
@@ -252,7 +239,7 @@ def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any], more: int =
             remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
             raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
     options = config.settings | options
-    job = open_job(replace(config, **{**changes, "data": data, "options": options}), more)
+    job = open_job(replace(config, **{**changes, "data": data, "options": options}))
     ids = _identity(job.info, options), _identity(info, options)
     if ids[0] != ids[1]:
         raise RulerError(folder, "the rows, model or function are not those of the run any more")

@@ -54,6 +54,7 @@ class Generation:
         tokens: number of generated tokens.
         reasoning: what the model thought; never scored.
         prompt_tokens: number of tokens that the model read.
+        cached_tokens: of the prompt, those that a cache held.
         calls: of a model, if the answer took several (agents, retrieval).
         total_tokens: read and generated in all calls.
     """
@@ -65,6 +66,7 @@ class Generation:
     calls: int | None = None
     total_tokens: int | None = None
     prompt_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 #: What a function may be.
@@ -168,7 +170,7 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
     for request, result in zip(batch, results, strict=True):
         generation = Generation(result, "unknown") if isinstance(result, str) else result
         if isinstance(generation, Generation) and isinstance(generation.text, str):
-            names = ("reasoning", "calls", "total_tokens", "prompt_tokens")
+            names = ("reasoning", "calls", "total_tokens", "prompt_tokens", "cached_tokens")
             more = {name: plain(getattr(generation, name)) for name in names}
             more["counted"] = "nobody" if generation.prompt_tokens is None else "engine"
             yield request.answered(

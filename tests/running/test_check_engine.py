@@ -1,21 +1,25 @@
-"""The suite `pages`, the test over residues, and `repeat --pages`."""
+"""The suite `pages`, the test over residues, and `check-engine`."""
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
 import ruler_builders
+import ruler_eval
 from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import Request, repeat
-from ruler_eval.engine_check.pages import LINE, PageCheck, check_pages
-from ruler_eval.engine_check.residues import ONLY, Sheet, first_look, second_look, suspects
+from ruler_eval import Generation, Request
+from ruler_eval.engine_check import check as engine_check
+from ruler_eval.engine_check.check import EngineCheck
+from ruler_eval.engine_check.conditions import LINE
+from ruler_eval.engine_check.verdict import ONLY, Sheet, first_look, second_look, suspects
 from ruler_eval.running import python, runner
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
@@ -24,17 +28,8 @@ from ruler_eval.running.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
 
-Engine = Callable[[Sequence[Request]], list[str | None]]
 #: What is built; a second task would show no other residues.
 SINGLE: dict[str, Any] = {"suite": "pages", "tasks": "niah_pages_single", "lengths": [1024]}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _trusted() -> Iterator[None]:
-    """Thousands of short prompts are rendered in this process, and not in the child."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RULER_TRUST", "1")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -58,69 +53,152 @@ def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
     tokens, alarms = np.arange(128), 0
     for simulation in range(30):
         rng = np.random.default_rng(simulation)
-        lost = (rng.random((128, 4)) < 0.02) | (rng.random(128) < 0.03)[:, None]
-        alarms += bool(first_look(Sheet(tokens, lost, rng.random((128, 4)) < 0.05)))
+        lost = (rng.random((128, 5)) < 0.02) | (rng.random(128) < 0.03)[:, None]
+        alarms += bool(first_look(Sheet(tokens, lost, rng.random((128, 5)) < 0.05)))
     assert alarms <= 2
 
 
 @pytest.mark.parametrize("only", ["", "only in a batch", "only without a cache hit"])
 def test_what_one_row_shows_is_a_suspect_that_other_questions_prove(only: str) -> None:
-    tokens, lost = np.arange(128), np.zeros((128, 4), dtype=bool)
+    tokens, lost = np.arange(128), np.zeros((128, 5), dtype=bool)
     lost[np.ix_([77], [*ONLY[only][0]])] = True
     sheet = Sheet(tokens, lost, np.zeros_like(lost))
     assert not first_look(sheet)
     others = np.concatenate([tokens, [77, 77]])
-    fresh = Sheet(others, np.concatenate([lost, lost[[77, 77]]]), np.zeros((130, 4), dtype=bool))
+    fresh = Sheet(others, np.concatenate([lost, lost[[77, 77]]]), np.zeros((130, 5), dtype=bool))
     (fault,) = second_look(fresh, suspects(sheet))
     assert (str(fault.place), fault.only) == ("where prompt tokens are 77 mod 128", only)
     lost[np.ix_(tokens % 3 == 0, [*ONLY[only][0]])] = True
-    found = first_look(Sheet(tokens, lost, np.zeros_like(lost)))
+    faults = first_look(Sheet(tokens, lost, np.zeros_like(lost)))
     anywhere = "at any number of prompt tokens"  # in every condition, the model is wrong there
-    assert [(str(one.place), one.only) for one in found] == ([(anywhere, only)] if only else [])
+    assert [(str(fault.place), fault.only) for fault in faults] == (
+        [(anywhere, only)] if only else []
+    )
 
 
-def flawed(is_lost: Callable[[int, bool], bool], text: str | None = "") -> Engine:
-    """Return an engine that is right but where a prompt's tokens, and a self-hit, say otherwise."""
-    seen = set[tuple[int, ...]]()
+class Computed(NamedTuple):
+    """How an engine computed a prompt: its tokens, those cached, and with whom."""
 
-    def generate(requests: Sequence[Request]) -> list[str | None]:
-        texts = list[str | None]()
-        for request in requests:
-            prompt = tuple(request.ids)
-            lost = is_lost(len(prompt), prompt in seen)
-            seen.add(prompt)
-            texts.append(text if lost else ", ".join(request.row.outputs))
-        return texts
+    tokens: int
+    cached: int
+    shared: bool
+    together: int
 
-    return generate
+
+class CachedEngine:
+    """An engine with a prefix cache of blocks, which loses answers where a fault is planted.
+
+    Requests of one call are computed together: one may use a block that another one of the call
+    is computing, as engines do that plan a step before they run it.
+    """
+
+    def __init__(
+        self,
+        fault: Callable[[Computed], bool] = lambda _: False,
+        *,
+        block: int = 16,
+        text: str = "",
+        reports: bool = True,
+    ) -> None:
+        self.fault = fault
+        self.block = block
+        self.text = text
+        self.reports = reports
+        self.blocks = set[tuple[int, ...]]()
+
+    def __call__(self, requests: Sequence[Request]) -> list[Generation]:
+        step = set[tuple[int, ...]]()
+        return [self.answer(request, step, len(requests)) for request in requests]
+
+    def answer(self, request: Request, step: set[tuple[int, ...]], together: int) -> Generation:
+        """Answer one request; its new blocks are added to the cache, and to those of the step."""
+        ends = range(self.block, len(request.ids), self.block)
+        prefixes = [tuple(request.ids[:end]) for end in ends]
+        held = 0
+        is_shared = False
+        for end, prefix in zip(ends, prefixes, strict=True):
+            if prefix not in self.blocks:
+                break
+            held = end
+            is_shared = is_shared or prefix in step
+        step.update(prefix for prefix in prefixes if prefix not in self.blocks)
+        self.blocks.update(prefixes)
+        text = ", ".join(request.row.outputs)
+        if self.fault(Computed(len(request.ids), held, is_shared, together)):
+            text = self.text
+        if not self.reports:
+            time.sleep(0.001 if held else 0.03)
+        return Generation(text, tokens=5, cached_tokens=held if self.reports else None)
+
+
+def check(rows: Path, engine: CachedEngine, **options: Any) -> EngineCheck:  # noqa: ANN401
+    """Check an engine that computes eight requests together."""
+    settings = {"options": {"batch": 8}, **options}
+    return ruler_eval.check_engine(rows, generate=engine, **settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("is_lost", "text", "sentence"),
+    ("fault", "text", "sentence"),
     [
-        (lambda tokens, hit: tokens % 16 <= 8, "",
+        (lambda it: it.tokens % 16 <= 8, "",
          "empty where prompt tokens are 0 to 8 mod 16: 72 of 72 against 0 of 56, p < 1e-6"),
-        (lambda tokens, hit: hit and tokens % 128 == 4, "x",
+        (lambda it: it.cached > it.tokens - 17 and it.together == 1 and it.tokens % 128 == 4, "x",
          "lost where prompt tokens are 4 mod 128, only on a self-hit: 5 of 5 against 0 of 123"),
+        (lambda it: it.shared, "x",
+         "lost at any number of prompt tokens, only together behind one prefix: 64 of 128"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named(
-    rows: Path, is_lost: Callable[[int, bool], bool], text: str | None, sentence: str
+    rows: Path, fault: Callable[[Computed], bool], text: str, sentence: str
 ) -> None:
-    check = repeat(pages=True, data=rows, generate=flawed(is_lost, text))
-    assert isinstance(check, PageCheck)
-    assert check.exit_status == 1 and f"answers are {sentence}" in str(check)
+    found = check(rows, CachedEngine(fault, text=text))
+    assert found.exit_status == 1 and f"answers are {sentence}" in str(found)
 
 
 def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) -> None:
-    sound = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
+    sound = check(rows, CachedEngine())
     assert sound.exit_status == 0 and "nothing found in 128 rows of 1024 tokens, 128" in str(sound)
+    assert sound.block == 16 and "the cache's block of 16 tokens" in str(sound)
     ruler_builders.build(str(tiny), **SINGLE, rows=16, out=tmp_path)
-    few = repeat(pages=True, data=tmp_path, generate=flawed(lambda *_: False))
+    few = check(tmp_path, CachedEngine())
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 16 rows")
     with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
-        repeat(pages=True, data=rows, generate=flawed(lambda *_: False), length=4096)
+        check(rows, CachedEngine(), length=4096)
+
+
+HITS = {"self-hit", "prefix-hit", "shared"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "conditions", "reason"),
+    [
+        (CachedEngine(block=8320), {}, HITS, "seen in 0 of 128 by cached tokens"),
+        (CachedEngine(block=8320), {"block": 8320}, HITS, "shorter than 2 blocks of 8320"),
+        (CachedEngine(block=600), {}, HITS, "shorter than 2 blocks of 600"),
+        (CachedEngine(), {"options": {}}, {"batched", "shared"}, "one request at a time"),
+    ],
+    ids=["no hit", "long block", "one block", "one by one"],
+)
+def test_a_condition_that_was_never_met_is_not_tested(
+    rows: Path, engine: CachedEngine, options: dict[str, Any], conditions: set[str], reason: str
+) -> None:
+    found = check(rows, engine, **options)
+    assert found.exit_status == 3 and {*found.not_tested} == conditions
+    assert all(reason in why for why in found.not_tested.values())
+    assert str(found).startswith("nothing found where") and "not tested: " in str(found)
+
+
+@pytest.mark.slow
+def test_a_cache_that_nobody_reports_is_seen_by_the_time_of_answers(
+    tiny: Path, tmp_path: Path
+) -> None:
+    ruler_builders.build(str(tiny), **SINGLE, rows=16, out=tmp_path)
+    found = check(tmp_path, CachedEngine(reports=False))
+    assert found.seen["self-hit"].by == "time" and found.seen["self-hit"].cached is None
+    assert "self-hit" not in found.not_tested
+    uncached = check(tmp_path, CachedEngine(reports=False, block=8320))
+    assert uncached.exit_status == 3 and "self-hit" in uncached.not_tested
 
 
 @pytest.mark.slow
@@ -133,9 +211,9 @@ def test_a_row_that_an_engine_never_yields_is_unanswered(
         return iter(()) if len(batch[0].ids) % 16 == 3 else predict(function, batch, prompts)
 
     monkeypatch.setattr(python, "_predict", lossy)
-    check = repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
-    assert isinstance(check, PageCheck) and check.exit_status == 1
-    assert "answers are unanswered where prompt tokens are 3 mod 16" in str(check)
+    found = check(rows, CachedEngine(), options={})
+    assert found.exit_status == 1
+    assert "answers are unanswered where prompt tokens are 3 mod 16" in str(found)
 
 
 @pytest.mark.slow
@@ -161,11 +239,11 @@ def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text
                 yield held.pop(0).answered(text, "stop", 1, 0.0)
 
     monkeypatch.setattr(runner, "prepare", prepared)
-    job = runner.open_job(EvalConfig(rows, generate=flawed(lambda *_: False)), LINE)
+    job = runner.open_job(EvalConfig(rows, generate=CachedEngine()), LINE)
     object.__setattr__(job.config, "engine", "vllm")  # with a function it would be `python`
-    check = check_pages(replace(job, engine=replace(job.engine, generate=staying)))
-    assert (check.exit_status, check.kinds["cold"]["empty"]) == (0, 1)
-    assert check.rows > 128 and len(needs) == 4 * check.rows
+    found = engine_check.check_engine(replace(job, engine=replace(job.engine, generate=staying)))
+    assert not found.faults and found.kinds["cold"]["empty"] == 1
+    assert found.rows > 128 and len(needs) == 5 * found.rows
     longest, *loads = events
     assert loads == ["load"] and 1024 < max(needs) <= cast(int, longest)
 
@@ -180,14 +258,14 @@ def test_an_engine_that_breaks_says_so_in_one_line(
     monkeypatch.setattr(python, "_predict", broken)
     line = "^engine python failed .RuntimeError: no kernel image.$"
     with pytest.raises(RulerError, match=line):
-        repeat(pages=True, data=rows, generate=flawed(lambda *_: False))
+        check(rows, CachedEngine())
 
 
 @pytest.mark.parametrize("engine", ["transformers", "ray"])
 def test_an_engine_without_a_cache_is_refused(engine: str) -> None:
     job = cast(RunJob, SimpleNamespace(config=SimpleNamespace(engine=engine)))
     with pytest.raises(UsageError, match=f"{engine}: keeps no cache from one prompt to the next"):
-        check_pages(job)
+        engine_check.check_engine(job)
 
 
 @pytest.mark.slow
@@ -206,7 +284,7 @@ def test_rows_are_built_for_a_server(tiny: Path, tokenizer: PromptTokenizer) -> 
         )
 
     with FakeServer(say) as server:
-        command = ("repeat", "--pages", "--base-url", server.url, "--model", "m", "--length", 1024)
+        command = ("check-engine", "--base-url", server.url, "--model", "m", "--length", 1024)
         done = evaluate(*command, "--tokenizer", tiny)
     assert done.returncode == 1
     assert (

@@ -1,6 +1,6 @@
-"""The exact test of `repeat --pages`: where answers of an engine are lost or changed. Pure.
+"""The exact test of `check-engine`: where answers of an engine are lost or changed. Pure.
 
-A row is a question with an answer in each of four conditions. A fault is a place (residues of the
+A row is a question with an answer in each of five conditions. A fault is a place (residues of the
 prompt's tokens modulo 16, 32, 64 or 128) and the conditions under which answers are lost there.
 
 Two looks, each with half of the chance of a false alarm. The first is at one row for each residue
@@ -21,16 +21,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched")
+CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched", "shared")
 #: Conditions that a fault may be confined to, with those that mirror them where nothing is wrong.
 ONLY = {
-    "": ((0, 1, 2, 3), None),
+    "": ((0, 1, 2, 3, 4), None),
     "only on a self-hit": ((1,), (0,)),
     "only on a prefix-hit": ((2,), (0,)),
-    "only in a batch": ((3,), (0,)),
+    "only in a batch of other beginnings": ((3,), (0,)),
+    "only together behind one prefix": ((4,), (3,)),
     "only cold": ((0,), (1,)),
     "only on cache hits": ((1, 2), (0, 3)),
     "only without a cache hit": ((0, 3), (1, 2)),
+    "only in a batch": ((3, 4), (0, 1)),
+    "only alone, cold or again": ((0, 1), (3, 4)),
 }
 #: Chance of a false alarm, at most, and share of faults of the smallest size that are found.
 ALPHA, POWER = 0.05, 0.95
@@ -100,7 +103,7 @@ class Sheet:
         """
         events: dict[tuple[str, str], Bools] = {}
         for only, (inside, _) in ONLY.items():
-            outside = [each for each in range(4) if each not in inside]
+            outside = [place for place in range(len(CONDITIONS)) if place not in inside]
             often = 2 * self.lost[:, inside].sum(axis=1) >= len(inside)
             events["lost", only] = often & ~self.lost[:, outside].any(axis=1)
         right = ~self.lost.any(axis=1)

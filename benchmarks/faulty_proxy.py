@@ -3,7 +3,7 @@
     python benchmarks/pages_proxy.py http://127.0.0.1:8080 8081 --answers FILE \
         --residues 0-8/16 --hits
 
-`ruler-eval repeat --pages --base-url http://127.0.0.1:8081/v1` must name what was planted. FILE
+`ruler-eval check-engine --base-url http://127.0.0.1:8081/v1` must name what was planted. FILE
 keeps what the server said to each prompt, first and again, so that faults can be planted in the
 same answers one after the other, without asking for them anew; prompts of the check are always the
 same.
