@@ -24,7 +24,6 @@ __all__ = [
     "Generation",
     "Request",
     "Run",
-    "Scores",
     "check_engine",
     "doctor",
     "repeat",
