@@ -186,22 +186,22 @@ def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))
 
 
-#: Tokens of the rows of a config that are counted again: at least one row, and at most three.
-RECOUNT_TOKENS = 16_384
+#: Tokens of the rows of a config that are checked: at least one row, and at most three.
+CHECKED_TOKENS = 16_384
 
 
-def recounted_rows(rows: int, length: int) -> frozenset[int]:
-    """Return which rows of a config the reference library counts again.
+def checked_rows(rows: int, length: int) -> frozenset[int]:
+    """Return the rows of a config whose prompt is rendered, and counted by the reference library.
 
     A fast counter is tested before it is used; this notices a difference that those texts miss.
     Counting all rows would cost more than building them.
 
-    >>> [sorted(recounted_rows(500, length)) for length in (4096, 32768, 65536, 131072)]
+    >>> [sorted(checked_rows(500, length)) for length in (4096, 32768, 65536, 131072)]
     [[0, 250, 499], [250], [499], [0]]
     """
     first = length.bit_length() % 3  # another one at each length
     places = (0, rows // 2, rows - 1) * 2
-    return frozenset(places[first : first + min(max(RECOUNT_TOKENS // length, 1), 3)])
+    return frozenset(places[first : first + min(max(CHECKED_TOKENS // length, 1), 3)])
 
 
 def recount(tokenizer: PromptTokenizer, row: PackedRow) -> int:

@@ -116,15 +116,17 @@ class NeedleLines:
 
     def _draw(self, size: int) -> None:
         """Draw lines; leave out one whose key or value was drawn before."""
-        texts: list[str] = []
+        texts = list[str]()
+        line = len(self._segments)
+        (key_type, key_length), (value_type, value_length) = self._parts
         for _ in range(size):
-            line = len(self._segments) + len(texts)
-            key, value = (
-                draw_part(self._source, kind, self._sources, length) for kind, length in self._parts
-            )
-            if key != value and self._lines.keys().isdisjoint((key, value)):
+            key = draw_part(self._source, key_type, self._sources, key_length)
+            value = draw_part(self._source, value_type, self._sources, value_length)
+            if key != value and key not in self._lines and value not in self._lines:
                 texts.append(self._form.format(key=key, value=value))
-                self._lines[key] = self._lines[value] = line
+                self._lines[key] = line
+                self._lines[value] = line
+                line += 1
         # Lines of zero cost would never fill a room.
         costs = np.maximum(self._sources.line_costs(texts), 1)
         self._segments = Segments.joined([self._segments, Segments.of(texts, costs)])
