@@ -23,8 +23,7 @@ def commands() -> dict[str, Callable[..., Any]]:
     from ruler_report import commands as reports
 
     return {
-        "doctor": evaluator.doctor,
-        "run": evaluator.run,
+        "run": _with_out(evaluator.run),
         "status": evaluator.status,
         "repeat": evaluator.repeat,
         "check-engine": _with_rows(evaluator.check_engine),
@@ -35,6 +34,20 @@ def commands() -> dict[str, Callable[..., Any]]:
         "leaderboard": reports.leaderboard,
         "publish": reports.publish,
     }
+
+
+def _with_out(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command `run`, whose folder outlives it and so needs a name."""
+
+    @wraps(run)
+    def command(*values: Any, **options: Any) -> Any:  # noqa: ANN401 - as `run` declares
+        from ruler_data.errors import UsageError
+
+        if not options.get("out") and not options.get("check"):
+            raise UsageError("--out is missing: name the folder of the run, e.g. --out runs/x")
+        return run(*values, **options)
+
+    return command
 
 
 def pages_length(block: int | None) -> int:

@@ -315,6 +315,6 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
 
         warn(
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
-            "template that is not the model's; `ruler-eval doctor` says by how much they differ"
+            "template that is not the model's; `ruler-eval run --check` says by how many tokens"
         )
     return FindResult(model, info, release, build, note)

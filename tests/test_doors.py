@@ -71,9 +71,6 @@ DOORS: dict[Function, dict[str, str]] = {
     ruler_builders.commands.find: {"model": "model", "repo": "hub"},
     ruler_builders.commands.procedures: {"name": "value"},
     ruler_builders.commands.sources: {"folder": "sources", "download": "sources"},
-    ruler_eval.doctor: {
-        "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
-    },
     ruler_eval.run: {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
         "out": "run",

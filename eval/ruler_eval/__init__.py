@@ -12,7 +12,7 @@ Intervals, exact scores, comparisons and reports are in `ruler_report`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ruler_eval.commands import check_engine, doctor, repeat, run, status
+from ruler_eval.commands import check_engine, repeat, run, status
 
 if TYPE_CHECKING:
     from ruler_eval.running.engine import Request
@@ -25,7 +25,6 @@ __all__ = [
     "Request",
     "Run",
     "check_engine",
-    "doctor",
     "repeat",
     "run",
     "score",

@@ -1,4 +1,4 @@
-"""The commands `ruler-eval doctor`, `run`, `status` and `repeat`.
+"""The commands `ruler-eval run`, `status` and `repeat`.
 
 Each is a function, whose parameters are the options of the command. Imports of what a function
 needs are in its body.
@@ -6,9 +6,12 @@ needs are in its body.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -25,39 +28,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorConfig(EvalConfig):
-    """The options of `doctor`."""
-
-    sample: Annotated[int, Option(help="Rows of each config to examine.", min=1)] = 20
-    everything: Annotated[bool, Option("--all", help="Examine every row.")] = False
-
-
-@takes(DoctorConfig)
-def doctor(config: DoctorConfig) -> Diagnosis:
-    """Check a run for problems without a GPU; say what it reads, writes, holds and costs.
-
-        ruler-eval doctor --data dist/llama3 --model org/model
-
-        ruler-eval doctor --data dist/llama3 --model m --base-url URL --price-in 2 --price-out 8
-
-    In Python, `generate` is the function of `run`; it is called with one short row.
-
-    Raises:
-        UsageError: the options cannot be carried out.
-        RulerError: data are damaged.
-    """
-    from ruler_data.progress import progress
-    from ruler_eval.running.check import diagnose
-
-    with progress(None, "examining") as advance:
-        return diagnose(config, None if config.everything else config.sample, advance)
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunConfig(EvalConfig):
     """The options of `run`."""
 
-    out: Annotated[str | Path, Option(help="Folder of the run.", metavar="<path>")]
+    out: Annotated[
+        str | Path | None, Option(help="Folder of the run; not for --check.", metavar="<path>")
+    ] = None
+    check: Annotated[
+        bool,
+        Option(
+            "--check",
+            help="Load no model: look for problems, and say tokens, memory and money.",
+        ),
+    ] = False
     shard: Annotated[str, Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1"
     data_parallel: Annotated[int, Option(help="Copies of the model on this machine.", min=1)] = 1
     budget: Annotated[
@@ -89,23 +72,30 @@ class RunConfig(EvalConfig):
 
 
 @takes(RunConfig)
-def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any option of an engine
+def run(
+    config: RunConfig,
+    **engine_options: Any,  # noqa: ANN401 - any option of an engine
+) -> Run | Diagnosis:
     """Run a model over the rows; the same command resumes an interrupted run.
 
         ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
 
+        ruler-eval run --check --data dist/llama3 --model m --base-url URL
         ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
     each, for engine `python` (`running.python`); `model` may then be left out, or be
-    just a name. `progress=False` shows no bar. Further keyword arguments are options of the engine.
+    just a name. Without `out` the run is in a temporary folder until Python ends. `progress=False`
+    shows no bar. Further keyword arguments are options of the engine.
 
     Raises:
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
     from ruler_data.names import parse_shard
+    from ruler_data.progress import progress
     from ruler_data.terminal import out_path
+    from ruler_eval.running.check import diagnose
     from ruler_eval.running.run_dir import RunFolder
     from ruler_eval.running.runner import open_job, run_processes, run_shard
     from ruler_eval.running.sharding import Shard
@@ -113,7 +103,10 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
     from ruler_eval.running.status import status
 
     config = replace(config, options=config.settings | engine_options)
-    folder = RunFolder(out_path(config.out)).checked()
+    if config.check:
+        with progress(None, "examining") as advance:
+            return diagnose(config, advance)
+    folder = RunFolder(_temporary() if config.out is None else out_path(config.out)).checked()
     job, shard = open_job(config), Shard(*parse_shard(config.shard))
     if config.data_parallel > 1:
         run_processes(config, folder, shard, config.data_parallel)
@@ -121,6 +114,13 @@ def run(config: RunConfig, **engine_options: Any) -> Run:  # noqa: ANN401 - any 
     budget = Budget(config.budget_tokens, config.budget)
     missing = run_shard(job, folder, shard, budget=budget, bar=config.progress)
     return status(folder.path, missing)
+
+
+def _temporary() -> Path:
+    """Return a folder that is removed when Python ends."""
+    folder = Path(mkdtemp(prefix="ruler-run-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @checked

@@ -72,12 +72,12 @@ def test_yarn_stretches_the_window_and_changes_the_answers_alike_in_both_engines
     assert all(found[key]["text"] != reference[key]["text"] for key in found)
 
 
-def test_without_yarn_the_window_is_the_configs_and_the_doctor_says_the_same(
+def test_without_yarn_the_window_is_the_configs_and_the_check_says_the_same(
     order: Order, short: Path, frozen: Path, tmp_path: Path
 ) -> None:
     message = last_words(order("vllm", tmp_path / "run", "--model", short, "--configs", "fwe_640"))
     assert "the model's window is 512" in message
-    command = ("doctor", "--data", frozen, "--model", short)
+    command = ("run", "--check", "--data", frozen, "--model", short)
     found = evaluate(*command, "--configs", "fwe_640", "--json")
     assert found.returncode == 1 and "the model's window is 512" in found.stdout
     found = evaluate(*command, *STRETCHED, "--json")

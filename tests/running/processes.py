@@ -3,7 +3,9 @@
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
+import ruler_eval
 from ruler_data.parquet import read_rows
 from tests import commands
 from tests.commands import Done, Process
@@ -20,6 +22,13 @@ def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
 def evaluate(*arguments: object, env: dict[str, str] | None = None) -> Done:
     """Run a command of `ruler-eval` to its end."""
     return commands.run("ruler-eval", *arguments, env=env)
+
+
+def ran(data: Path, **options: Any) -> ruler_eval.Run:  # noqa: ANN401 - options of a run
+    """Run in this process, as `ruler_eval.run` does without `check`."""
+    run = ruler_eval.run(data, **options)
+    assert isinstance(run, ruler_eval.Run)
+    return run
 
 
 def started(*arguments: object) -> AbstractContextManager[Process]:

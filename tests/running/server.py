@@ -28,6 +28,25 @@ class Answer:
 Fault = Callable[[int, Body], Reply | Answer]
 
 
+#: Tokens, or characters, under which a prompt is a probe.
+SHORT = 600
+#: Fields by which a request asks for a penalty, and their neutral values.
+PENALTIES = {
+    "repeat_penalty": 1.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}  # fmt: skip
+
+
+def copies(body: Body, **own: float) -> str:
+    """Return what a model says that repeats what it is told, unless a penalty keeps it from that.
+
+    `own` are the server's own values.
+    """
+    values = {**PENALTIES, **own, **body}
+    penalized = any(values[name] > neutral for name, neutral in PENALTIES.items())
+    return "yes no maybe perhaps" if penalized else "yes " * 20
+
+
 def well(_number: int, _body: Body) -> "Answer":
     """Let a request be answered."""
     return Answer()
@@ -49,6 +68,7 @@ class FakeServer:
         self.rule: Callable[[Body], Reply] = lambda body: None
         self.denies = False
         self.is_busy: Callable[[Body], bool] = lambda body: False  # for a probe
+        self.probed: Callable[[Body], str] = copies  # what it says to a probe
         self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.answered = 0  # of those seen
@@ -112,12 +132,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
             if (rule := server.rule(body)) is not None:
                 return self._send(*rule)
-            if len(body["prompt"] if "prompt" in body else body["messages"][0]["content"]) < 50:
+            if len(body["prompt"] if "prompt" in body else body["messages"][0]["content"]) < SHORT:
                 if server.is_busy(body):
                     return self._send(503, {}, b"busy")
                 with server.lock:
                     server.probes.append(body)
-                return self._send(200, {}, json.dumps(_reply("It was", body, server)).encode())
+                text = server.probed(body)
+                return self._send(200, {}, json.dumps(_reply(text, body, server)).encode())
             with server.lock:
                 server.seen.append(body)
                 server.headers.append(dict(self.headers.items()))

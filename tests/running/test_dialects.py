@@ -26,7 +26,8 @@ from tests.running.test_openai_answers import CHAT, reads_chat, recorded
 OPENAI = {"temperature", "top_p", "presence_penalty", "frequency_penalty", "seed"}
 SENT = {
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-    "frequency_penalty", "min_tokens", "skip_special_tokens",
+    "frequency_penalty", "min_tokens", "skip_special_tokens", "repeat_penalty", "rep_pen",
+    "no_repeat_ngram_size", "dry_multiplier", "xtc_probability", "typical_p", "mirostat",
 }  # fmt: skip
 TEMPLATE = "chat_template_kwargs"
 
@@ -291,7 +292,7 @@ def test_what_failed_rows_cost_is_told(
     refusal(ask("--rows", 3), 1)
     line = scores_of(tmp_path, frozen).validity_line
     assert "; 4,040 tokens of rows without an answer" in line
-    assert "for rows without an answer" in succeeded(evaluate("status", tmp_path)).stdout
+    assert "for tries without an answer" in succeeded(evaluate("status", tmp_path)).stdout
 
 
 def test_who_served_and_what_it_cost_is_recorded_and_headers_are_not(
@@ -328,7 +329,7 @@ def test_the_page_on_apis_is_true_word_by_word(
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.S)
     commands = shlex.split("".join(blocks).replace("\\\n", " ").replace("\n", " ; "))
     commands = " ".join(map(shlex.quote, commands)).split("';'")
-    assert sum("run " in command for command in commands) == 4
+    assert sum("run " in command for command in commands) == 5
     for command in commands:
         words = shlex.split(command)
         if words[:1] != ["ruler-eval"]:
@@ -338,7 +339,7 @@ def test_the_page_on_apis_is_true_word_by_word(
         server.rule = api or (lambda body: None)
         changed = {address: server.url, "dist/gpt-4o": str(frozen), "gpt-4o": str(tiny)}
         words = [changed.get(word, word).replace("runs/", f"{tmp_path}/runs/") for word in words]
-        few = ("--configs", "vt_2048", "--rows", 2) if words[1] in ("run", "doctor") else ()
+        few = ("--configs", "vt_2048", "--rows", 2) if words[1] == "run" else ()
         room = ("--extra-tokens", 500) if "thinking" in words else ()
         partial = ("--partial",) if words[1] == "score" else ()
         succeeded(evaluate(*words[1:], *few, *room, *partial))

@@ -1,4 +1,4 @@
-"""What the doctor counts, and the window that a config gives."""
+"""What `run --check` counts, and the window that a config gives."""
 
 import pytest
 

@@ -62,12 +62,12 @@ def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_t
             assert [body["prompt"] for body in server.seen] == [
                 own.prompt_ids(row.context + row.question, row.answer_prefix)
             ]
-            doctor = evaluate("doctor", *here, env=env)
+            check = evaluate("run", "--check", *here, env=env)
         guessed = f"rendered with tiny (the data's): the tokenizer of {model} is not known here"
-        assert (guessed in done.stderr) == (guessed in doctor.stderr) == (own is tokenizer)
+        assert (guessed in done.stderr) == (guessed in check.stderr) == (own is tokenizer)
         assert ("warning: tokenizer: qwen2.5" in done.stderr) == (own is not tokenizer)
-        assert ("error: tokenizer: qwen2.5" in doctor.stdout) == (own is not tokenizer)
-        assert ("`ruler-data find`" in doctor.stdout) == bool(doctor.returncode)
+        assert ("error: tokenizer: qwen2.5" in check.stdout) == (own is not tokenizer)
+        assert ("`ruler-data find`" in check.stdout) == bool(check.returncode)
 
 
 def status(code: int, data: bytes = b"no", **headers: str) -> Reply:
@@ -130,7 +130,7 @@ def test_a_first_reply_without_end_ends_the_run(frozen: Path, tmp_path: Path, dr
 def test_a_server_that_hangs_is_reported(frozen: Path, tmp_path: Path, server: FakeServer) -> None:
     here = ("--data", frozen, "--model", "m", "--option", "patience=1", "--base-url", server.url)
     server.names = lambda body: {"model": hang(30)}
-    for command in (("run", "--out", tmp_path), ("doctor",)):
+    for command in (("run", "--out", tmp_path), ("run", "--check")):
         error = refusal(evaluate(*command, *here), 1)
         assert "does not answer within 1 s, to a prompt of" in error and "patience" in error
 

@@ -20,7 +20,7 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
 from ruler_eval.running.data import open_dataset
 from tests.commands import succeeded
-from tests.running.processes import all_keys, evaluate, keys, lines, refusal
+from tests.running.processes import all_keys, evaluate, keys, lines, ran, refusal
 
 
 def gold(requests: Sequence[Request]) -> list[str]:
@@ -28,7 +28,7 @@ def gold(requests: Sequence[Request]) -> list[str]:
 
 
 def run(data: Path, out: Path, **options: Any) -> ruler_eval.Run:  # noqa: ANN401
-    return ruler_eval.run(data, out=out, **options)
+    return ran(data, out=out, **options)
 
 
 def test_a_function_answers_every_row_without_a_model(frozen: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_
     def agent(requests: Sequence[Request]) -> Generation:
         return Generation("A", "length", 30, reasoning="B?", calls=3, total_tokens=700)
 
-    run = ruler_eval.run(frozen, generate=agent, out=tmp_path, configs="vt_2048", rows=2)
+    run = ran(frozen, generate=agent, out=tmp_path, configs="vt_2048", rows=2)
     (config,) = run.configs
     assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
     assert (config.cut_off, config.answer_tokens) == (2, 60)

@@ -24,7 +24,7 @@ from ruler_eval.scoring.scores import scores_of
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.running.conftest import Ask
-from tests.running.processes import evaluate, order, refusal
+from tests.running.processes import evaluate, order, ran, refusal
 from tests.running.server import FakeServer
 
 
@@ -72,7 +72,7 @@ def test_rows_are_asked_again_in_another_order(frozen: Path, tmp_path: Path) -> 
         order_of_rows.extend(request.key for request in requests)
         return engine(requests)
 
-    run = ruler_eval.run(frozen, generate=generate, out=tmp_path)
+    run = ran(frozen, generate=generate, out=tmp_path)
     before = run.to_records()
     assert load_scores(tmp_path).noise == 0
     found = repeat(tmp_path, 40, generate=generate)
@@ -167,7 +167,7 @@ def often(requests: Sequence[Request]) -> list[str]:
 
 
 def test_a_score_is_the_mean_over_samples(frozen: Path, tmp_path: Path) -> None:
-    done = ruler_eval.run(frozen, out=tmp_path, generate=often, samples=4, rows=6)
+    done = ran(frozen, out=tmp_path, generate=often, samples=4, rows=6)
     assert done.complete and done.rows == 48
     assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48
     table = ruler_eval.score(done, frozen)
@@ -212,10 +212,10 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
         return [] if requests[0].key == ("vt_2048", 1, 2) and len(calls) < 20 else often(requests)
 
     choice: dict[str, Any] = {"configs": "vt_2048", "rows": 3, "samples": 3}
-    first = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
+    first = ran(frozen, out=tmp_path, generate=moody, **choice)
     assert list(first.failed) == ["vt_2048/1/2"]
     assert scores_of(first, frozen).shortfall.count("without one vt_2048/1;") == 1
     calls.extend(calls * 2)
     command = len(calls)
-    again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
+    again = ran(frozen, out=tmp_path, generate=moody, **choice)
     assert again.complete and [request.key for request in calls[command:]] == [("vt_2048", 1, 2)]

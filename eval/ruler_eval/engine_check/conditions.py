@@ -28,6 +28,7 @@ from ruler_eval.engine_check.verdict import CONDITIONS, Fault, Sheet
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.engine import Request
 from ruler_eval.running.runner import RunJob, engine_errors
+from ruler_eval.running.spending import Ledger
 from ruler_eval.scoring.metrics import score_answer
 
 #: A pair of neighbouring rows: a config, and the number of the first row.
@@ -112,9 +113,7 @@ class Asker:
     """Asks rows in five conditions, and remembers what they showed."""
 
     def __init__(self, job: RunJob) -> None:
-        if job.engine.open is not None:
-            job = replace(job, engine=job.engine.open())
-        self.job = job
+        self.job = job = job.opened(Ledger())
         self.rows = {name: Rows(job.data.source, name) for name in job.data.rows}
         self.shown: dict[Place, dict[str, Shown]] = {}
         self.tokens: dict[Place, int] = {}

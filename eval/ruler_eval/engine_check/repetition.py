@@ -33,7 +33,8 @@ from ruler_eval.running.answers import Answer, Key, Share
 from ruler_eval.running.config import EvalConfig, parse_options
 from ruler_eval.running.journal import unique
 from ruler_eval.running.run_dir import RunFolder, RunInfo, faults, read_info
-from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests, with_engine
+from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests
+from ruler_eval.running.spending import Ledger
 from ruler_eval.scoring.metrics import score_answer
 
 FILES = "repeat-*.json"
@@ -185,7 +186,7 @@ def repeat(
     job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
-    job = with_engine(job)
+    job = job.opened(Ledger())
     again = dict[Key, Answer]()
     with engine_errors(job):
         answers = [*map(job.finished, job.engine.generate(iter(order)))]

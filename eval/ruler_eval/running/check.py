@@ -14,7 +14,7 @@ from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, NotInstalled, Request, prepare
 from ruler_eval.running.inputs import PROBES, Inputs, open_inputs
 from ruler_eval.running.models import is_recurrent, text_part
-from ruler_eval.running.spending import UNIT, Prices
+from ruler_eval.running.spending import UNIT, Ledger, Prices
 
 #: Bytes of a number in the cache, in bf16.
 BF16 = 2
@@ -127,6 +127,8 @@ def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
     return sum(width * spans[kind] for kind in kinds)
 
 
+#: Rows of each config that are rendered, at least.
+SAMPLE = 20
 #: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
 #: and tokens that it is to return.
 PATIENCE, ANSWER_TOKENS = 10, 16
@@ -189,20 +191,17 @@ class Diagnosis:
         return table + "".join(f"<p>{escape(line)}</p>" for line in (*self.cost.lines, counts))
 
 
-def diagnose(
-    config: EvalConfig, sample: int | None, progress: Callable[[str, int], None]
-) -> Diagnosis:
-    """Return what was found, and the cost of the run; `doctor` has the parameters.
+def diagnose(config: EvalConfig, progress: Callable[[str, int], None]) -> Diagnosis:
+    """Return what was found, and the cost of the run.
 
-    `sample` is None to examine every row; `progress` is called with each config that is examined,
-    and the number of its rows.
+    `progress` is called with each config that is examined, and the number of its rows.
     """
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.settings})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
-    rows, examined = _examine_rows(inputs, sample, progress)
+    rows, examined = _examine_rows(inputs, progress)
     return Diagnosis([*findings, *rows], examined, _cost(inputs))
 
 
@@ -254,7 +253,7 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         yield _examine_function(inputs, engine)
     if engine.open is None:
         return
-    engine = engine.open()  # reports what the server refuses
+    engine = engine.open(Ledger())  # reports what the server refuses
     sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
     _, config, index = max(
         (s[0], config, n) for config, row_sizes in sizes for n, s in enumerate(row_sizes)
@@ -296,14 +295,13 @@ def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
 
 
 def _examine_rows(
-    inputs: Inputs, sample: int | None, progress: Callable[[str, int], None]
+    inputs: Inputs, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int]:
     """Return one finding for each fault that rows have, and the number of rows examined."""
     rows, worst = defaultdict[str, Counter[str]](Counter), dict[str, tuple[int, str, str]]()
     examined = 0
     for config, count in inputs.data.rows.items():
-        step = 1 if sample is None else max(1, count // sample)
-        for row in islice(inputs.data.read(config), 0, None, step):
+        for row in islice(inputs.data.read(config), 0, None, max(1, count // SAMPLE)):
             examined += 1
             for fault, excess, message in _faults(inputs, row):
                 rows[fault][config] += 1

@@ -1,6 +1,6 @@
 """The options of a run, each declared here alone: type, default, limits, and what it is for.
 
-`run` and `doctor` take their signatures from `EvalConfig`; what follows reads it.
+`run` takes its signature from `EvalConfig`; what follows reads it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
@@ -22,6 +22,7 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import LARGEST, Answer, Key, why_unanswered
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.models import Model
+from ruler_eval.running.spending import Ledger
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -70,13 +71,15 @@ class Request:
         finish: str | None,
         answer_tokens: int | None,
         seconds: float,
+        rendered: int | None = None,
         slack: int = 0,
         **details: Any,  # noqa: ANN401 - fields of `Answer`
     ) -> Answer:
         """Return the record of what was generated; an error if it does not answer the row.
 
         `details` are more fields of `Answer`; the engine read the prompt as it was rendered if they
-        do not say otherwise. By up to `slack` tokens a server's count of the prompt may differ.
+        do not say otherwise. A server should read `rendered` tokens, those of the prompt if this is
+        None; its count may differ by up to `slack`.
         """
         read = {"prompt_tokens": len(self.ids), "counted": "engine"}
         details = {**read, **details, "answer_tokens": answer_tokens}
@@ -89,7 +92,10 @@ class Request:
         }
         answer = replace(self.failed(""), error=None, **(details | dict.fromkeys(misreported)))
         error = next(iter(misreported.values()), None) or why_unanswered(
-            answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack
+            answer,
+            budget=self.max_tokens,
+            rendered=len(self.ids) if rendered is None else rendered,
+            slack=slack,
         )
         return answer if error is None else replace(answer, text=None, error=error)
 
@@ -128,9 +134,11 @@ class Engine:
     sampling: dict[str, Any]  # what requests set beyond the rows' own `max_new_tokens`
     window: int | None  # tokens that a prompt with its answer may take, if that is known
     renders_prompts: bool = False  # whether it applies the chat template itself
-    #: For a server only: returns the engine as requests reveal it, with other `info` and
-    #: `sampling`. It is called once, when the shard is locked, and before they are recorded.
-    open: "Callable[[], Engine] | None" = None
+    #: For a server only: returns the engine as requests reveal it, with other `info`, `sampling`
+    #: and `seen`. It is called once, when the shard is locked, and before they are recorded.
+    open: "Callable[[Ledger], Engine] | None" = None
+    #: What was seen of a server: `offset`, `sampling` and `window` (`running.calibration`).
+    seen: dict[str, Any] = field(default_factory=dict)
 
 
 def prepare(
@@ -162,7 +170,7 @@ def check_options(engine: str, allowed: Iterable[str], options: Mapping[str, Any
 
 def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """Return the options that are fields of an engine's dataclass, as such, and all others."""
-    names = {field.name for field in fields(kind)} & options.keys()
+    names = {option.name for option in fields(kind)} & options.keys()
     try:
         engine_options = TypeAdapter(kind).validate_python({name: options[name] for name in names})
     except ValidationError as error:
@@ -174,7 +182,7 @@ def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str
 
 def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
     """Return the options of an engine that takes no others."""
-    check_options(engine, (field.name for field in fields(kind)), options)
+    check_options(engine, (option.name for option in fields(kind)), options)
     return take_options(kind, options)[0]
 
 

@@ -1,16 +1,17 @@
 """Any OpenAI-compatible server: completions by token ids, or text or chat for servers without.
 
-A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
-Where the server renders the prompt itself (`api=chat`), its template gets the protocol's variables,
-and one short prompt checks that it uses them. A row that still fails when the patience is used up
-is unanswered. The first rows go alone, so that a fault costs one long prompt, not sixteen. When one
-row after the other fails the run ends, and the next run sends the rest.
+A row is answered only if the server read the prompt that was rendered here
+(`usage.prompt_tokens`). What the server does with prompts and sampling is seen first
+(`running.calibration`). A row that still fails when the patience is used up is unanswered. The
+first rows go alone, so that a fault costs one long prompt, not sixteen. When one row after the
+other fails the run ends, and the next run sends the rest.
 """
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Queue
 from threading import Event, Thread
@@ -26,19 +27,22 @@ from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
-from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.dialect import (
+from ruler_eval.running.calibration import (
     LIMITS,
-    OF_SERVER,
+    SAMPLING,
+    SEAM,
     STREAM,
+    Calibration,
     Dialect,
     named,
-    negotiate,
-    read_reply,
+    stated_window,
 )
+from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
-from ruler_eval.running.transport import RequestError, Transport
+from ruler_eval.running.replies import NoAnswer, read_reply, usage_of
+from ruler_eval.running.spending import PROOF, Ledger
+from ruler_eval.running.transport import RequestError, Transport, public_address
 
 
 class Api(NamedTuple):
@@ -46,20 +50,21 @@ class Api(NamedTuple):
 
     path: str
     protocols: tuple[str, ...]  # servers put a BOS before text, and render chat themselves
-    probe: int  # tokens of the short answer that shows which fields a server refuses
-    slack: int = 0  # tokens by which a prompt that the server renders may differ, at least
+    probe: int  # tokens of the first short answer, with room for a model that thinks before it
+    renders: bool  # whether the server makes the token ids, so that their number may differ
 
 
-#: Where a model may think before it answers, the short answer has room for that.
 APIS = {
-    "completions": Api("completions", ("completion", "base", "chat", "thinking"), 16),
-    "text": Api("completions", ("base",), 16, slack=2),
-    "chat": Api("chat/completions", ("chat", "thinking"), 1024, slack=64),
+    "completions": Api("completions", ("completion", "base", "chat", "thinking"), 16, False),
+    "text": Api("completions", ("base",), 16, True),
+    "chat": Api("chat/completions", ("chat", "thinking"), 1024, True),
 }
 #: Seconds that a server may take to be there when a run starts.
 START = 5.0
 #: Rows that may fail, one after the other, while none is answered.
 FIRST = 3
+#: Rows of other lengths that may be read as one number of tokens, before that is truncation.
+ALIKE = 4
 #: Marks the end of the requests.
 _END = object()
 
@@ -71,10 +76,11 @@ class OpenAiOptions:
     #: `completions` sends token ids, which vLLM, SGLang, TensorRT-LLM and llama.cpp accept; `text`
     #: sends the prompt as text; `chat` the user's turn, to a server that applies the template.
     api: Literal["completions", "text", "chat"] = "completions"
-    concurrency: PositiveInt = 16  # requests at once
+    concurrency: PositiveInt = 16  # requests at once, fewer while the server limits the rate
     patience: float = 300.0  # seconds that a row is tried for, and that a first prompt may take
     timeout: float = 1800.0  # seconds that one try may take
-    tolerance: float = 0.0  # share of a prompt by which counts may differ; see `Api.slack`
+    #: Share of a prompt by which a server's count may differ, where it has another tokenizer.
+    tolerance: float = 0.0
     stream: bool = False  # for proxies that close a connection on which nothing comes
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
     reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
@@ -92,36 +98,37 @@ def prepare(
     if config.protocol not in protocols:
         option, use = f"--option api={options.api}", " or ".join(protocols)
         raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
-    name = _public_address(config.base_url)
-    key = os.environ.get("OPENAI_API_KEY")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    headers |= {header: os.path.expandvars(value) for header, value in options.headers.items()}
-    transport = Transport(config.base_url or "", headers, options.timeout, options.concurrency)
+    url = _checked_address(config.base_url)
+    name = public_address(url)
+    headers = dict[str, str]()
+    if key := os.environ.get("OPENAI_API_KEY"):
+        headers["Authorization"] = f"Bearer {key}"
+    for header, value in options.headers.items():
+        headers[header] = os.path.expandvars(value)
+    transport = Transport(url, headers, options.timeout, options.concurrency, name)
     card = _card(transport, name, model.source, min(START, options.patience))
     client = Client(config, model.source, tokenizer, options, transport, name)
-    window = card.get("max_model_len")
-    window = window if isinstance(window, int) else None
-    return client.engine(client.first_dialect(str(card.get("owned_by"))), window)
+    return replace(client, dialect=client.all_fields(), window=stated_window(card)).engine
 
 
-def _public_address(url: str | None) -> str:
-    """Return an address without what may be secret."""
+def _checked_address(url: str | None) -> str:
     if not url:
-        msg = "--base-url is missing: the address of the server, e.g. http://127.0.0.1:8000/v1"
-        raise UsageError(msg)
+        raise UsageError(
+            "--base-url is missing: the address of the server, e.g. http://127.0.0.1:8000/v1"
+        )
     parts = urlsplit(url)
-    name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        host = url.rpartition("@")[2]
-        address = f"http://{host}" + "/v1" * ("/" not in host)
-        near = f"; did you mean {address}?" if "://" not in host else ""
-        reason = f"not an address, e.g. http://127.0.0.1:8000/v1{near}"
-        raise UsageError(f"--base-url {quote(host)}", reason)
-    return name
+    if parts.scheme in ("http", "https") and parts.hostname:
+        return url
+    host = url.rpartition("@")[2]
+    reason = "not an address, e.g. http://127.0.0.1:8000/v1"
+    if "://" not in host:
+        path = "" if "/" in host else "/v1"
+        reason += f"; did you mean http://{host}{path}?"
+    raise UsageError(f"--base-url {quote(host)}", reason)
 
 
 def _card(transport: Transport, server: str, model: str, patience: float) -> Mapping[str, Any]:
-    """Return what the server says of the model; {} if it does not know it."""
+    """Return what the server says of the model, or of its only one; {} if it says nothing."""
     try:
         reply = transport.request("GET", "models", patience=patience, limit=patience)
     except RequestError as error:
@@ -129,8 +136,11 @@ def _card(transport: Transport, server: str, model: str, patience: float) -> Map
             raise RulerError(server, f"{error}; start the server, or correct it") from error
         return {}
     data = reply.get("data")
-    cards = (card for card in (data if isinstance(data, list) else ()) if isinstance(card, dict))
-    return next((card for card in cards if card.get("id") == model), {})
+    cards = [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
+    for card in cards:
+        if card.get("id") == model:
+            return card
+    return cards[0] if len(cards) == 1 else {}
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,11 @@ class Client:
     options: OpenAiOptions
     transport: Transport
     name: str  # of the server
+    dialect: Dialect = field(default_factory=lambda: Dialect({}))
+    window: int | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    seen: Mapping[str, Any] = field(default_factory=dict)  # of the server; {} before it is asked
+    ignored: str = ""  # a field that the server takes and does not use
 
     @property
     def api(self) -> Api:
@@ -150,71 +165,116 @@ class Client:
         return APIS[self.options.api]
 
     @property
-    def given(self) -> set[str]:
-        """Fields that the user asked for, which are never left out."""
-        effort = {"reasoning_effort"} if self.options.reasoning_effort else set()
-        sampled = {"temperature"} if self.config.temperature else set()
-        top_p = set() if self.config.top_p is None else {"top_p"}
-        return {*self.options.body, *effort, *sampled, *top_p}
+    def is_chat(self) -> bool:
+        """Whether the server gets turns of a chat."""
+        return self.options.api == "chat"
 
-    def first_dialect(self, owner: str) -> Dialect:
-        """Return all fields that a server could take; `owner` is that of its model."""
-        fields: dict[str, Any] = {**OF_SERVER.get(owner, {}), **self.config.sampling}
+    @property
+    def chosen(self) -> set[str]:
+        """Fields that the user asked for, which are never left out."""
+        names = set(self.options.body)
+        if self.options.reasoning_effort:
+            names.add("reasoning_effort")
+        if self.config.temperature:
+            names.add("temperature")
+        if self.config.top_p is not None:
+            names.add("top_p")
+        return names
+
+    def all_fields(self) -> Dialect:
+        """Return all fields that a server could take."""
+        fields: dict[str, Any] = {**SAMPLING, **self.config.sampling}
         fields["skip_special_tokens"] = False  # some models mark reasoning by special tokens
         fields["reasoning_effort"] = self.options.reasoning_effort
-        if self.options.api == "chat":
+        if self.is_chat:
             fields["chat_template_kwargs"] = dict(self.config.prompts.protocol.variables or {})
-        fields |= (STREAM if self.options.stream else {}) | dict(self.options.body)
+        if self.options.stream:
+            fields |= STREAM
+        fields |= self.options.body
         limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
         return Dialect(_without_null(fields), limit)
 
-    def engine(
-        self, dialect: Dialect, window: int | None, more: Mapping[str, Any] | None = None
-    ) -> Engine:
-        """Return the engine that speaks a dialect; `more` is what else a run records."""
-        info = {"api": self.options.api, "body": self.options.body, **(more or {})}
-        info |= {"limit": dialect.limit} if dialect.limit != "max_tokens" else {}
-        info |= {"refused": sorted(dialect.refused)} if dialect.refused else {}
-        sampling = {name: value for name, value in dialect.fields.items() if name not in STREAM}
+    @property
+    def engine(self) -> Engine:
+        """The engine that sends what this client does."""
+        info: dict[str, Any] = {"api": self.options.api, "body": self.options.body}
+        if self.dialect.limit != "max_tokens":
+            info["limit"] = self.dialect.limit
+        if self.dialect.refused:
+            info["refused"] = sorted(self.dialect.refused)
+        if self.ignored:
+            info["ignored"] = self.ignored
+        fields = self.dialect.without(STREAM).fields
         return Engine(
-            partial(self.generate, dialect),
+            self.generate,
             info,
-            sampling,
-            window,
-            renders_prompts=self.options.api == "chat",
-            open=partial(self.open, dialect, window),
+            dict(fields),
+            self.window,
+            renders_prompts=self.is_chat,
+            open=self.open,
+            seen=dict(self.seen),
         )
 
-    def open(self, dialect: Dialect, window: int | None) -> Engine:
-        """Send a short prompt: what the server refuses is left out, what it ignores recorded.
+    def open(self, ledger: Ledger) -> Engine:
+        """See what the server does, and return the engine that takes account of it.
 
         Raises:
-            RulerError: there is no reply within the patience, or the server refuses any request or
-                is busy.
+            RulerError: there is no reply within the patience, the server refuses any request or is
+                busy, or it does not read a short text whole.
         """
-        question = "Reply with the word OK." if self.options.api == "chat" else "Once upon a time"
-        row = Row(0, "", "", question, "", ("",), self.api.probe, 0, ())
-        request = Request("", row, self.config.prompts.ids(self.tokenizer, row), self.api.probe)
-        names = (*dialect.fields, *LIMITS, "stream")
-
-        def probe(dialect: Dialect) -> Mapping[str, Any] | RequestError:
-            body = self.body(dialect, request)
-            try:
-                return self.transport.request(
-                    "POST", self.api.path, body, patience=self.options.patience,
-                    limit=self.options.patience, refuses=lambda error: bool(named(error, names)),
-                )  # fmt: skip
-            except RequestError as error:
-                is_refusal = error.status is not None and not error.is_final
-                if is_refusal and (named(error, names) or error.is_spent):
-                    return error
-                raise
-
+        client = replace(self, ledger=ledger)
+        calibration = Calibration(
+            self.name, client._send_short, self.chosen, self.is_chat, self._count, self.api.renders
+        )
         try:
-            dialect, reply = negotiate(probe, dialect, self.given, self.name)
+            dialect = calibration.fields(self.dialect, self.api.probe)
         except RequestError as error:
-            raise RulerError(self.name, self._advice(error, len(request.ids))) from error
-        return self.engine(dialect, window, self._ignored(dialect, reply, row, len(request.ids)))
+            tokens = len(self._short("Reply with the word OK.", 1).ids)
+            raise RulerError(self.name, self._advice(error, tokens)) from error
+        offset, why = calibration.offset(dialect)
+        sampling = calibration.sampling(dialect)
+        window = self.window
+        if window is None and ledger.has_no_limit:
+            window = calibration.window(dialect)
+        seen = {"offset": offset, "sampling": sampling, "window": window}
+        ignored = self._ignored(dialect, calibration.first)
+        self._tell(offset, why, sampling, ignored)
+        return replace(client, dialect=dialect, window=window, seen=seen, ignored=ignored).engine
+
+    def _short(self, text: str, tokens: int) -> Request:
+        """Return a short text as a request for so many tokens."""
+        row = Row(0, "", "", text, "", ("",), tokens, 0, ())
+        return Request("", row, self.config.prompts.ids(self.tokenizer, row), tokens)
+
+    def _count(self, text: str) -> tuple[int, int]:
+        """Return the tokens of a text as a prompt, and those of it alone."""
+        return len(self._short(text, 1).ids), self.tokenizer.count([text])[0]
+
+    def _send_short(self, dialect: Dialect, text: str, tokens: int) -> Mapping[str, Any]:
+        """Return the reply to a short text; it is counted like that to a row."""
+        request = self._short(text, tokens)
+        names = (*dialect.fields, *LIMITS, "stream")
+        self.ledger.send(PROOF, len(request.ids), tokens)
+        try:
+            reply = self.transport.request(
+                "POST",
+                self.api.path,
+                self.body(dialect, request),
+                patience=self.options.patience,
+                limit=self.options.patience,
+                refuses=lambda error: bool(named(error, names)),
+                again=partial(self._send_again, replace(request, config=PROOF[0])),
+            )
+        except RequestError as error:
+            self.ledger.fail(PROOF, error.cost)
+            raise
+        self.ledger.settle(PROOF, usage_of(reply), answered=True)
+        return reply
+
+    def _send_again(self, request: Request, error: RequestError) -> None:
+        """Count a failed try, and the next one."""
+        self.ledger.fail(request.key, error.cost)
+        self.ledger.send(request.key, len(request.ids), request.max_tokens)
 
     def _advice(self, error: RequestError, tokens: int) -> str:
         """Return why a server took no request, and what to do."""
@@ -228,91 +288,114 @@ class Client:
             return f"{error}; set {' or '.join(names) or 'OPENAI_API_KEY'} to a key of the server"
         return str(error)
 
-    def _ignored(
-        self, dialect: Dialect, reply: Mapping[str, Any], row: Row, tokens: int
-    ) -> dict[str, Any]:
-        """Return whether the server's template ignored the protocol's variables."""
+    def _ignored(self, dialect: Dialect, reply: Mapping[str, Any]) -> str:
+        """Return the field of the protocol's variables if the server's template ignored them."""
         variables = self.config.prompts.protocol.variables or {}
         if "chat_template_kwargs" not in dialect.fields:
-            return {}
+            return ""
+        request = self._short("Reply with the word OK.", 1)
         contrary = {name: not value for name, value in variables.items()}
-        unset = len(self.tokenizer.prompt_ids(row.question, "", contrary))
+        unset = len(self.tokenizer.prompt_ids(request.row.question, "", contrary))
         usage = reply.get("usage")
-        if unset == tokens or not isinstance(usage, dict) or usage.get("prompt_tokens") != unset:
-            return {}
-        values = ", ".join(f"{name}={value}" for name, value in variables.items())
-        warn(f"{self.name}: ignores chat_template_kwargs ({values}); its template decides")
-        return {"ignored": "chat_template_kwargs"}
+        if unset == len(request.ids) or not isinstance(usage, dict):
+            return ""
+        return "chat_template_kwargs" if usage.get("prompt_tokens") == unset else ""
 
-    def generate(self, dialect: Dialect, requests: Iterator[Request | None]) -> Iterator[Answer]:
+    def _tell(self, offset: int | None, why: str, sampling: str, ignored: str) -> None:
+        """Say what a reader of the scores must know."""
+        if ignored:
+            variables = self.config.prompts.protocol.variables or {}
+            values = ", ".join(f"{name}={value}" for name, value in variables.items())
+            warn(f"{self.name}: ignores chat_template_kwargs ({values}); its template decides")
+        if why:
+            warn(f"{self.name}: whether it reads prompts whole is {why}")
+        elif offset:
+            warn(
+                f"{self.name}: its template differs from the one here by {offset:+} tokens; such a "
+                "run is compared only with its like"
+            )
+        if not sampling.startswith("no "):
+            warn(f"{self.name}: sampling: {sampling}")
+
+    def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Yield the answer to each row, as they arrive.
 
         Raises:
             RulerError: one row after the other failed, or no request will succeed.
         """
-        answers: Queue[tuple[Answer, bool]] = Queue()
-        stop, waiting, failures, most, more = Event(), 0, 0, 1, True
-        models = list[str]()
+        answers: Queue[tuple[Request, Answer, bool]] = Queue()
+        stop = Event()
+        watch = Watch(self.name, self.options.concurrency)
+        waiting = 0
+        more = True
         try:
             while more or waiting:
-                request = next(requests, _END) if more and waiting < most else None
-                more = more and request is not _END
-                if isinstance(request, Request):
-                    arguments = dialect, request, answers, stop
-                    Thread(target=self._request_row, args=arguments, daemon=True).start()
-                    waiting += 1
-                    if waiting < most and answers.empty():
-                        continue
-                if not waiting:
-                    continue
-                answer, is_final = answers.get()
-                waiting -= 1
-                failures = 0 if answer.error is None else failures + 1
-                most = self.options.concurrency if answer.error is None else most
-                if answer.model not in (None, *models):
-                    models.append(str(answer.model))
-                    self._tell_other(models)
-                yield answer
-                limit = FIRST if most < self.options.concurrency else 2 * most
-                if failures == limit or is_final:
-                    reason = f"{failures} rows failed, one after the other: {answer.error}"
-                    raise RulerError(self.name, f"{reason}; run the same command again")
+                if more and waiting < watch.most:
+                    request = next(requests, _END)
+                    more = request is not _END
+                    if isinstance(request, Request):
+                        arguments = (request, answers, stop)
+                        Thread(target=self._answer, args=arguments, daemon=True).start()
+                        waiting += 1
+                        if waiting < watch.most and answers.empty():
+                            continue
+                if waiting:
+                    asked, answer, is_final = answers.get()
+                    waiting -= 1
+                    watch.see(asked, answer)
+                    yield answer
+                    watch.stop_if_hopeless(answer, is_final)
         finally:
             stop.set()
 
-    def _tell_other(self, models: list[str]) -> None:
-        """Say once that another model answers now, and what can be done."""
-        if len(models) == 2:
-            remedy = "stop, and name one version with --model (an alias moves to newer ones)"
-            warn(
-                f"{self.name}: answers came from {quote(models[0])}, and now from "
-                f"{quote(models[1])}: a run is of one model, all others' rows are unanswered; "
-                f"{remedy}"
-            )
-
-    def _request_row(
-        self,
-        dialect: Dialect,
-        request: Request,
-        answers: "Queue[tuple[Answer, bool]]",
-        stop: Event,
+    def _answer(
+        self, request: Request, answers: "Queue[tuple[Request, Answer, bool]]", stop: Event
     ) -> None:
+        """Put the record of a row, and whether no other will be answered."""
+        try:
+            answer, is_final = self._record(request, stop)
+        except Exception as error:  # every row needs a record, whatever the server sends
+            answer, is_final = request.failed(str(error)[:1000]), False
+        answers.put((request, answer, is_final))
+
+    def _record(self, request: Request, stop: Event) -> tuple[Answer, bool]:
         start = monotonic()
+        reply: Mapping[str, Any] = {}
         try:
             reply = self.transport.request(
-                "POST", self.api.path, self.body(dialect, request), stop=stop,
-                patience=self.options.patience, tokens=len(request.ids),
-            )  # fmt: skip
-            record = read_reply(reply, is_chat=self.options.api == "chat")
-            answers.put((self._answer(request, record, monotonic() - start), False))
-        except Exception as error:  # every row needs a prediction, whatever the server sends
-            if isinstance(error, RequestError) and error.is_spent:
-                spent: dict[str, Any] = {"prompt_tokens": None, "counted": "nobody"}
-                spent |= {"reasoning_tokens": request.max_tokens, "text": "", "finish": "length"}
-                answers.put((self._answer(request, spent, monotonic() - start), False))
-                return
-            is_final = isinstance(error, RequestError) and error.is_final
-            answers.put((request.failed(str(error)[:1000]), is_final))
+                "POST",
+                self.api.path,
+                self.body(self.dialect, request),
+                stop=stop,
+                patience=self.options.patience,
+                tokens=len(request.ids),
+                again=partial(self._send_again, request),
+            )
+            record = read_reply(reply, is_chat=self.is_chat)
+        except RequestError as error:
+            if not error.is_spent:
+                self.ledger.fail(request.key, error.cost)
+                return request.failed(str(error)[:1000]), error.is_final
+            record = {"text": "", "finish": "length", "answer_tokens": None, "prompt_tokens": None}
+            record |= {"counted": "nobody", "reasoning_tokens": request.max_tokens}
+        except NoAnswer as error:
+            failed = request.failed(str(error)[:1000])
+            read, written = usage_of(reply) or (None, None)
+            return replace(failed, prompt_tokens=read, answer_tokens=written), False
+        rendered, slack = self._expected(request)
+        _add_cached(record, rendered, slack)
+        seconds = monotonic() - start
+        return request.answered(seconds=seconds, rendered=rendered, slack=slack, **record), False
+
+    def _expected(self, request: Request) -> tuple[int, int]:
+        """Return the tokens that the server should read, and by how many that may be wrong."""
+        rendered = len(request.ids)
+        if not self.api.renders:
+            return rendered, 0
+        offset = self.seen.get("offset")
+        if offset is None:
+            return rendered, max(SEAM, int(self.options.tolerance * rendered))
+        return rendered + offset, SEAM
 
     def body(self, dialect: Dialect, request: Request) -> dict[str, Any]:
         """Return a request as the server gets it."""
@@ -320,19 +403,85 @@ class Client:
         if "seed" in dialect.fields:
             body["seed"] = request.seed
         content, prefix = self.config.prompts.parts(request.row)
-        if self.options.api == "chat":
+        if self.is_chat:
             body["messages"] = [{"role": "user", "content": content}]
+        elif self.options.api == "text":
+            body["prompt"] = content + prefix
         else:
-            body["prompt"] = content + prefix if self.options.api == "text" else request.ids
+            body["prompt"] = request.ids
         return _without_null({**dialect.fields, **body, **self.options.body})
 
-    def _answer(self, request: Request, record: Mapping[str, Any], seconds: float) -> Answer:
-        share = int(self.options.tolerance * len(request.ids))
-        slack = max(self.api.slack, share) if self.api.slack else 0
-        details = dict(record)
-        text, finish = details.pop("text"), details.pop("finish")
-        tokens = details.pop("answer_tokens", None)
-        return request.answered(text, finish, tokens, seconds, slack=slack, **details)
+
+class Watch:
+    """Looks at answers as they come: rows that fail, other models, and prompts that are cut."""
+
+    def __init__(self, server: str, concurrency: int) -> None:
+        """Let one row go at first, and `concurrency` at once when it is answered."""
+        self.most = 1  # rows at once
+        self._server = server
+        self._concurrency = concurrency
+        self._failures = 0  # one after the other
+        self._models = list[str]()
+        self._answered = 0
+        self._uncounted = False
+        self._lengths = defaultdict[int, set[int]](set)  # of prompts, by what was read of them
+
+    def see(self, request: Request, answer: Answer) -> None:
+        """Take note of an answer; say what is new in it."""
+        if answer.error is not None:
+            self._failures += 1
+            return
+        self._failures = 0
+        self._answered += 1
+        self.most = self._concurrency
+        if answer.prompt_tokens is not None:
+            self._lengths[answer.prompt_tokens].add(len(request.ids))
+        elif not self._uncounted:
+            self._uncounted = True
+            warn(f"{self._server}: counts no prompt tokens; nobody knows whether it reads them all")
+        if answer.model not in (None, *self._models):
+            self._models.append(str(answer.model))
+            if len(self._models) == 2:
+                self._tell_models()
+
+    def _tell_models(self) -> None:
+        first, second = map(quote, self._models)
+        remedy = "stop, and name one version with --model (an alias moves to newer ones)"
+        warn(
+            f"{self._server}: answers came from {first}, and now from {second}: a run is of one "
+            f"model, all others' rows are unanswered; {remedy}"
+        )
+
+    def stop_if_hopeless(self, answer: Answer, is_final: bool) -> None:
+        """End the run where no other row will be answered.
+
+        Raises:
+            RulerError: with the reason.
+        """
+        for read, lengths in self._lengths.items():
+            if len(lengths) >= ALIKE and 2 * len(lengths) > self._answered:
+                shortest, longest = min(lengths), max(lengths)
+                raise RulerError(
+                    self._server,
+                    f"read prompts of {shortest} to {longest} tokens as {read} each: it cuts them "
+                    "at its context window; raise it, and give the run a new --out",
+                )
+        limit = FIRST if self.most < self._concurrency else 2 * self.most
+        if self._failures >= limit or is_final:
+            reason = f"{self._failures} rows failed, one after the other: {answer.error}"
+            raise RulerError(self._server, f"{reason}; run the same command again")
+
+
+def _add_cached(record: dict[str, Any], rendered: int, slack: int) -> None:
+    """Add the cached tokens to the prompt's, where the server counts them apart."""
+    read = record["prompt_tokens"]
+    cached = record.get("cached_tokens")
+    if cached is None or type(read) is not int:
+        return
+    if abs(read - rendered) > slack and abs(read + cached - rendered) <= slack:
+        record["prompt_tokens"] = read + cached
+    elif cached > read:  # that is no cache
+        record["cached_tokens"] = None
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ runs/x/run.json                 everything that decides on the answers, and its 
 runs/x/starts.jsonl             one line for each start: what may differ, and all its options
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
                                 names end in the run's fingerprint
+runs/x/tries-0-of-8.*.jsonl     what each try of a request cost (`running.spending`)
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
@@ -41,6 +42,7 @@ from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key, settle
 from ruler_eval.running.data import DataInfo
 from ruler_eval.running.sharding import Shard
+from ruler_eval.running.spending import Spent
 
 #: Version of the layout of a run's files.
 FORMAT = 1
@@ -52,6 +54,8 @@ RUN_BYTES = 16_000_000
 ANSWER_FILES = "answers-*.jsonl"
 #: Seconds for `running` of another process, e.g. of `status`, which holds a shard for an instant.
 GLANCE = 5.0
+#: Tokens by which the date in a server's template may change its length.
+DATE = 2
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
@@ -94,6 +98,8 @@ class RunInfo:
     model_tokenizer: str | None = None  # fingerprint of the one that rendered the prompts; likewise
     format: int = FORMAT
     procedure: str = ""  # whose published numbers it repeats; see `ruler_data.procedures`
+    #: What was seen of a server before it got a row (`running.calibration`); {} of other engines.
+    seen: dict[str, Any] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -104,6 +110,16 @@ class RunInfo:
     def refused(self) -> tuple[str, ...]:
         """Fields that the server refused, so that its own values applied."""
         return tuple(self.engine_info.get("refused", ()))
+
+    @property
+    def offset(self) -> int | None:
+        """Tokens that the server read beyond what was rendered here; None where not tested."""
+        return self.seen.get("offset", None if self.seen else 0)
+
+    @property
+    def sampling_seen(self) -> str:
+        """What answers showed of the server's own sampling; empty for other engines."""
+        return str(self.seen.get("sampling", ""))
 
     @property
     def short_fingerprint(self) -> str:
@@ -120,11 +136,14 @@ class RunInfo:
         del body["data"]["rows_version"]  # the digests stand for it
         if not self.procedure:
             del body["procedure"]
+        if not self.seen:
+            del body["seen"]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-#: What must be the same in two runs that are compared, in the words of a refusal.
+#: What must be the same in two runs that are compared, in the words of a refusal; None where a run
+#: does not know it.
 COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
     "editions": lambda run: run.data.edition,
     "MAJOR data versions": lambda run: (run.data.rows_version or run.data.data_version).partition(
@@ -133,14 +152,19 @@ COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
     "protocols": lambda run: run.protocol,
     "contexts": lambda run: "left out" if run.no_context else "given",
     "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
+    "tokens of the server's template": lambda run: (
+        None if run.offset is None else f"{run.offset:+} to those rendered here"
+    ),
 }
 
 
 def obstacles(first: RunInfo, second: RunInfo) -> Iterator[str]:
     """Yield what differs between two runs, so that they cannot be compared."""
     for aspect, value in COMPARABLE.items():
-        value_first, value_second = value(first), value(second)
-        if value_first != value_second:
+        value_first = value(first)
+        value_second = value(second)
+        is_known = value_first is not None and value_second is not None
+        if is_known and value_first != value_second:
             yield f"the {aspect} differ: {value_first} and {value_second}"
 
 
@@ -325,6 +349,10 @@ class RunFolder:
         """
         return settle(self.records(torn))
 
+    def spent(self) -> Spent:
+        """Return what the run has cost so far."""
+        return Spent.read(self.path, self.records() if (self.path / RUN_FILE).exists() else ())
+
     def records(self, torn: list[str] | None = None) -> list[Answer]:
         """Return all records of the run, in the order of their files and lines.
 
@@ -369,6 +397,9 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
         old, new = (ascii(body[name]) if name in body else "missing" for body in (before, now))
         free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
+        # What is seen of a server is seen again at each start; a template may tell the date.
+        if name.startswith("seen."):
+            free = name != "seen.offset" or _is_date(before.get(name), now.get(name))
         if old != new and not free:
             unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
             alike = next(unlike, min(len(old), len(new)))
@@ -381,6 +412,13 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
             difference = f"{shown} is {old} in the folder and {new} now"
             lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
+
+
+def _is_date(before: object, now: object) -> bool:
+    """Whether two offsets of a template differ by no more than its date may, or are not known."""
+    if isinstance(before, int) and isinstance(now, int):
+        return abs(before - now) <= DATE
+    return True
 
 
 #: Where an engine's options stand in a description.

@@ -40,7 +40,7 @@ from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
 from ruler_eval.running.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact
 from ruler_eval.running.sharding import Shard, shares_of
-from ruler_eval.running.spending import NO_BUDGET, Budget, Ledger, Prices, Spent
+from ruler_eval.running.spending import NO_BUDGET, TRIES, Budget, Ledger, Prices
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -74,7 +74,24 @@ class RunJob(Inputs):
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
             procedure=self.config.procedure or "",
+            seen=self.engine.seen,
         )
+
+    def opened(self, ledger: Ledger) -> "RunJob":
+        """Return the run as its server reveals it, ready to generate.
+
+        An engine in this process takes as much memory as its model does.
+
+        Raises:
+            UsageError: a prompt is over the window that the server reveals.
+        """
+        if self.engine.open is None:
+            memory.lift()
+            return self
+        engine = self.engine.open(ledger)
+        if engine.window != self.engine.window:
+            self.refuse_over_window(self.longest_requests(), engine.window)
+        return replace(self, engine=engine)
 
     def request(self, config: str, row: Row) -> Request:
         """Return a row as a request.
@@ -85,7 +102,7 @@ class RunJob(Inputs):
         ids = self.ids(row)
         for reason in self.length_errors(row, ids, self.engine.window).values():
             place = f"{config}/{row.index}"
-            raise RulerError(place, f"{reason}; see `ruler-eval doctor`")
+            raise RulerError(place, f"{reason}; see `ruler-eval run --check`")
         return Request(config, row, ids, self.room(row))
 
     def finished(self, answer: Answer) -> Answer:
@@ -124,17 +141,6 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
-def with_engine(job: RunJob) -> RunJob:
-    """Return a job that is ready to generate: a server was asked what it is, see `Engine.open`.
-
-    An engine in this process takes as much memory as its model does.
-    """
-    if job.engine.open is not None:
-        return replace(job, engine=job.engine.open())
-    memory.lift()
-    return job
-
-
 def run_shard(
     job: RunJob,
     folder: RunFolder,
@@ -149,17 +155,17 @@ def run_shard(
         How many of the rows have no answer now, and why; None if all have one.
     """
     with folder.hold(shard):
-        job = with_engine(job)
+        ledger = Ledger(budget, Prices.read(vars(job.config)), folder.spent())
+        job = job.opened(ledger)
         folder.begin(job.info, shard)
         name = journal.unique()
         pending = _resume(job, folder, shard, name)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
-        prices = Prices.read(vars(job.config))
-        ledger = Ledger(budget, prices, Spent.of(folder.records()))
+        ledger.open(folder.path / TRIES.format(shard.name, name))
         answers = journal.Journal(folder.path, shard.name, run, name)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
-        with closing(answers), context as advance:
+        with closing(ledger), closing(answers), context as advance:
             for answer in _generate(
                 job, requests(job, pending), folder.file(FAILURE, shard), ledger
             ):
@@ -250,7 +256,7 @@ def _generate(
 ) -> Iterator[Answer]:
     """Yield the engine's answers."""
     with closing(prefetch(stream, AHEAD)) as rendered:
-        ready = ledger.admit(rendered)
+        ready = _admitted(rendered, ledger)
         first = next(ready, None)
         if first is None:  # no model is loaded for nothing
             return
@@ -260,6 +266,22 @@ def _generate(
                 yield from map(job.finished, answers)
         finally:
             getattr(answers, "close", lambda: None)()
+
+
+def _admitted(requests: Iterator[Request], ledger: Ledger) -> Iterator[Request | None]:
+    """Yield requests until one might exceed the budget.
+
+    As those on their way cost less than they might, the next one waits for them.
+    """
+    for request in requests:
+        read = len(request.ids)
+        while not ledger.fits(read, request.max_tokens):
+            if ledger.is_idle:
+                ledger.is_reached = True
+                return
+            yield None
+        ledger.send(request.key, read, request.max_tokens)
+        yield request
 
 
 @contextmanager

@@ -203,7 +203,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         info.samples,
         speed,
         failure,
-        Spent.of(records),
+        Spent.read(run.path, records),
         prices,
         tuple(notes),
         dict(hardware.most_common()),

@@ -1,43 +1,53 @@
-"""Requests to a server: bounded tries, the pauses that it asks for, and streams read to their end.
+"""Requests to a server: bounded tries, the pauses that it asks for, and its errors in its words.
 
-What a server says of an error is repeated in its own words, whatever form they come in. A pause is
-for all requests, so that sixteen threads do not each learn of one limit.
+Each try has an end, and each wait a deadline that is told. A rate limit holds all requests: fewer
+are under way while it lasts, and the patience of a row does not run meanwhile.
 """
 
-import json
 import re
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import uniform
-from threading import Event, Thread
+from threading import Condition, Event
 from time import monotonic
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
+import httpx2
 from pydantic_core import to_json
 
 from ruler_data.files import parse_json
-from ruler_data.hub.library import http
 from ruler_data.names import quote
-from ruler_data.network import check_environment, retry_after
+from ruler_data.network import check_environment, retry_after, within
+from ruler_data.terminal import warn
+from ruler_eval.running.replies import error_of, merged, usage_of
 
-#: HTTP statuses after which a retry may succeed (520 to 530: of Cloudflare and of Anthropic), and
-#: those after which no request will.
+#: HTTP statuses after which another try may succeed (520 to 530: of Cloudflare and of Anthropic).
 TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, *range(520, 531)})
+#: Statuses that proxies also give for a moment, and the tries after which they are believed.
+DOUBTFUL = frozenset({403, 404, 424})
+DOUBTFUL_TRIES = 3
+#: Statuses after which no other request will succeed.
 REFUSED = frozenset({401, 402, 403, 404})
+#: Statuses with which a server refuses before it generates; tries that end so cost nothing.
+FREE = frozenset({503, 529, *range(300, 500)}) - {408, 409, 499}
 #: Seconds of the longest pause before another try that no server asks for.
 PAUSE = 60.0
+#: Waits of the length of the patience that a server may ask for before it answers anybody.
+WAITS = 10
+#: Seconds of a wait that is told, and between two lines about waits that are no longer.
+TOLD, QUIET = 2.0, 60.0
 #: Bytes of the longest reply.
 MOST = 64 * 2**20
-#: How servers say that no credit is left, that the answer's tokens ran out before its text, and
-#: how long to wait.
+#: How servers say that no credit is left, that the answer's tokens ran out before its text, that
+#: the model is not there yet, and how long to wait.
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.I)
 _SPENT = re.compile(r"could not finish the message|output limit (was|is|has been) reached", re.I)
+_LOADING = re.compile(r"model is (still |currently )?(being )?load|loading (the )?model", re.I)
 _WAIT = re.compile(r'(?:retryDelay"?: *"|(?:try again|retry) in )([0-9.]+ *(?:ms|[smh])[0-9.ms]*)')
 _DURATION = re.compile(r"([0-9.]+) *(ms|[smh])")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -54,6 +64,9 @@ class RequestError(Exception):
     temporary: bool = False
     pause: float = 0.0  # seconds that the server asks to wait
     quota: bool = False  # whether no credit is left
+    #: Tokens read and written, as the bad reply counts them; None where it counts nothing.
+    usage: tuple[int, int] | None = None
+    sent: bool = True  # whether the server got the request
 
     def __str__(self) -> str:
         return self.reason
@@ -68,22 +81,121 @@ class RequestError(Exception):
         """Whether the answer's tokens ran out before there was any text."""
         return self.status == 400 and bool(_SPENT.search(self.message))
 
+    @property
+    def is_limit(self) -> bool:
+        """Whether the server takes no more requests for now."""
+        return self.temporary and (self.status == 429 or self.pause > 0)
+
+    @property
+    def cost(self) -> tuple[int, int] | None:
+        """Tokens read and written for it; None where nobody knows, so that it cost the most."""
+        if self.usage is not None:
+            return self.usage
+        is_free = not self.sent or (self.status in FREE and not self.is_spent)
+        return (0, 0) if is_free else None
+
+
+class Pace:
+    """How many requests are under way, and when the next may go."""
+
+    def __init__(self, server: str, most: int) -> None:
+        """Start with up to `most` requests at once to a server of this name."""
+        self._server = server
+        self._most = most
+        self._room = float(most)  # requests at once now
+        self._under_way = 0
+        self._open_at = 0.0
+        self._limited_since: float | None = None  # None once a request is answered
+        self._limited_at = 0.0  # when requests were last refused together
+        self._stated = 0.0  # seconds that the server asked to wait since
+        self._backoff = 0.0  # seconds of the next wait for which it states no time
+        self._told = (0.0, 0.0)  # when a wait was told, and its seconds
+        self._changed = Condition()
+
+    def enter(self, stop: Event) -> None:
+        """Wait for a place; `stop` ends the wait."""
+        with self._changed:
+            while not stop.is_set():
+                wait = self._open_at - monotonic()
+                if wait <= 0 and self._under_way < int(self._room):
+                    break
+                self._changed.wait(min(max(wait, 0.02), 0.5))
+            self._under_way += 1
+
+    def leave(self) -> None:
+        """Give the place back."""
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify()
+
+    def answered(self) -> None:
+        """Allow more at once: a whole request more for as many answers as are under way."""
+        with self._changed:
+            self._limited_since = None
+            self._stated = 0.0
+            self._backoff /= 2
+            self._room = min(self._most, self._room + 1 / self._room)
+
+    def limited(self, sent_at: float, pause: float, patience: float) -> bool:
+        """Allow half as many at once; return whether to give up, since nobody gets an answer.
+
+        Of several that were refused together, the first alone counts. The waits that a server
+        states do not count, up to `WAITS` times the patience.
+        """
+        now = monotonic()
+        with self._changed:
+            if self._limited_since is None:
+                self._limited_since = now
+            if sent_at > self._limited_at:
+                self._limited_at = now
+                self._room = max(1.0, self._room / 2)
+                self._backoff = min(PAUSE, max(0.5, 2 * self._backoff))
+            stated = min(self._stated, WAITS * patience)
+            is_over = now - self._limited_since - stated > patience
+            wait = pause or uniform(0.5, 1.0) * self._backoff
+        self.hold(wait, is_stated=pause > 0)
+        return is_over
+
+    def hold(self, seconds: float, *, is_stated: bool = True) -> None:
+        """Let no request go for so long, and say so."""
+        now = monotonic()
+        with self._changed:
+            if now + seconds <= self._open_at:
+                return
+            if is_stated:
+                self._stated += now + seconds - max(now, self._open_at)
+            self._open_at = now + seconds
+            told_at, told_seconds = self._told
+            is_news = now > told_at + QUIET or seconds > 2 * told_seconds
+            if seconds < TOLD or not is_news:
+                return
+            self._told = (now, seconds)
+            room = int(self._room)
+        until = datetime.now() + timedelta(seconds=seconds)
+        warn(
+            f"{self._server}: limits the rate: the next request goes in {seconds:.0f} s, at "
+            f"{until:%H:%M:%S}, {room} at once"
+        )
+
 
 class Transport:
     """Sends requests to one server."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], timeout: float, most: int) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], timeout: float, most: int, name: str
+    ) -> None:
         """Keep up to `most` connections open; one try takes at most `timeout` seconds."""
         address = urlsplit(url)
-        path, query = address.path.rstrip("/"), f"?{address.query}" * bool(address.query)
-        self._base, self._query = f"{address.scheme}://{address.netloc}{path}", query
-        self._timeout, self._open_at = timeout, 0.0
+        self._base = f"{address.scheme}://{address.netloc}{address.path.rstrip('/')}"
+        self._query = f"?{address.query}" if address.query else ""
+        self._timeout = timeout
+        self.pace = Pace(name, most)
         check_environment()
-        self._http = http.Client(
+        self._http = httpx2.Client(
             headers={"Content-Type": "application/json", **headers},
-            timeout=http.Timeout(timeout, connect=10.0, pool=None),
+            timeout=httpx2.Timeout(timeout, connect=10.0, pool=None),
             # An abandoned one is not closed at once, and must not keep others waiting.
-            limits=http.Limits(max_keepalive_connections=most),
+            limits=httpx2.Limits(max_keepalive_connections=most),
         )
         weakref.finalize(self, self._http.close)
 
@@ -98,168 +210,160 @@ class Transport:
         tokens: int = 0,
         stop: Event | None = None,
         refuses: Callable[[RequestError], bool] = lambda error: False,
+        again: Callable[[RequestError], None] = lambda error: None,
     ) -> Mapping[str, Any]:
         """Return the reply to a request of so many tokens.
 
-        Tries again until `stop` is set or the patience is used up; what the server asks all
-        requests to wait does not count. An error that `refuses` finds to be a refusal is final.
+        It is tried again until `stop` is set, or the seconds of `patience` are used up by tries and
+        pauses; what a rate limit takes does not count. What `refuses` finds to be a refusal is not
+        sent again. `again` gets the failure of a try before the next one is sent; it may raise.
         """
-        stop, end = stop or Event(), monotonic() + patience
-        for tries in count():
-            if (wait := self._open_at - monotonic()) > 0:
-                end += wait
-                stop.wait(wait)
+        stop = stop or Event()
+        used = 0.0
+        for tries in count(1):
+            self.pace.enter(stop)
+            began = monotonic()
             try:
-                return self._send(method, path, body, limit or self._timeout, tokens)
+                if stop.is_set():
+                    raise RequestError("the run was stopped", sent=False)
+                reply = self._send(method, path, body, limit or self._timeout, tokens, patience)
             except RequestError as error:
-                if error.temporary and error.pause >= patience:
+                pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
+                if error.status in DOUBTFUL and tries < DOUBTFUL_TRIES and not refuses(error):
+                    error.temporary = True
+                if not error.temporary or refuses(error) or stop.is_set():
+                    raise
+                if error.pause >= patience:
                     waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
                     error.reason += f"; {waits} (--option patience)"
                     raise
-                if error.pause:
-                    self._open_at = max(self._open_at, monotonic() + error.pause)
-                pause = max(error.pause, uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10))))
-                is_over = not error.temporary or refuses(error) or monotonic() + pause > end
-                if is_over or stop.wait(pause):
+                if error.is_limit:
+                    is_over = self.pace.limited(began, error.pause, patience)
+                    pause = 0.0  # the pace holds all
+                else:
+                    used += monotonic() - began + pause
+                    is_over = used > patience
+                if is_over:
                     raise
+                again(error)
+            else:
+                self.pace.answered()
+                return reply
+            finally:
+                self.pace.leave()
+            stop.wait(pause)
         raise AssertionError
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, limit: float, tokens: int
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        limit: float,
+        tokens: int,
+        patience: float,
     ) -> Mapping[str, Any]:
         """Return the reply of one try, which takes at most `limit` seconds.
 
         The client's own limits are from one byte to the next.
         """
-        trial: Future[tuple[http.Response, bytes]] = Future()
         url = f"{self._base}/{path}{self._query}"
         content = None if body is None else to_json(body)
 
-        def send() -> None:
-            try:
-                with self._http.stream(method, url, content=content) as reply:
-                    data = bytearray()
-                    for chunk in reply.iter_bytes():
-                        data += chunk
-                        if len(data) > MOST:
-                            break
-                    trial.set_result((reply, bytes(data)))
-            except Exception as error:  # raised again by the thread that waits
-                trial.set_exception(error)
+        def send() -> tuple[httpx2.Response, bytes]:
+            with self._http.stream(method, url, content=content) as reply:
+                data = bytearray()
+                for chunk in reply.iter_bytes():
+                    data += chunk
+                    if len(data) > MOST:
+                        raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
+                return reply, bytes(data)
 
-        Thread(target=send, daemon=True).start()
         try:
-            reply, data = trial.result(limit)
-        except (http.HTTPError, TimeoutError) as error:
-            is_late = isinstance(error, TimeoutError | http.ReadTimeout)
+            reply, data = within(limit, send)
+        except (httpx2.HTTPError, TimeoutError) as error:
+            is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
             cause = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
-            reason = f"the server does not answer {cause}"
-            raise RequestError(reason, temporary=True) from error
-        text = data.decode("utf-8", "replace")
-        if len(data) > MOST:
-            raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
+            is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            raise RequestError(
+                f"the server does not answer {cause}", temporary=True, sent=is_sent
+            ) from error
         pause = wait_of(reply.headers, tokens)
         if reply.status_code != 200:
-            raise _failed(reply.status_code, text, pause)
-        if pause:
-            self._open_at = max(self._open_at, monotonic() + pause)
-        return _content(text)
+            raise _failure(reply, data, pause)
+        content_of_reply = _content(reply, data)
+        # Another request would be refused before that; it is sent after the patience at the latest.
+        self.pace.hold(min(pause, patience))
+        return content_of_reply
 
 
-def _content(text: str) -> Mapping[str, Any]:
+def _content(reply: httpx2.Response, data: bytes) -> Mapping[str, Any]:
     """Return the object of a reply with status 200, or raise the error that is inside."""
-    content = None
-    with suppress(ValueError, TypeError, AttributeError):  # not JSON, or other things in it
-        content = merged(text) if text.startswith(("data:", "event:", ":")) else parse_json(text)
+    is_stream = "event-stream" in reply.headers.get("content-type", "")
+    is_stream = is_stream or data.lstrip(b"\xef\xbb\xbf").startswith((b"data:", b"event:", b":"))
+    content: object = None
+    fault = ""
+    if is_stream:
+        content, fault = merged(data)
+    else:
+        with suppress(ValueError):
+            content = parse_json(data.decode("utf-8", "replace"))
+    usage = usage_of(content)
+    if fault:
+        raise RequestError(fault, 200, temporary=True, usage=usage)
     has_answer = isinstance(content, dict) and ("choices" in content or "data" in content)
     if isinstance(content, dict) and has_answer and not content.get("error"):
         return content
-    if message := message_of(content):
-        error = _failed(200, text, 0.0)
+    message, _ = error_of(content)
+    if message:
+        error = _failure(reply, data, 0.0)
         error.reason = f"the server reports an error: {quote(message, 300)}"
         error.temporary = not error.quota
+        error.usage = usage
         raise error
-    reason = f"the reply is not an object of JSON: {_beginning(text)}"
+    text = _beginning(data.decode("utf-8", "replace"))
+    reason = f"the reply is not an object of JSON: {text}"
     if isinstance(content, dict):
-        reason = f"the server's reply holds no answer: {_beginning(text)}"
-    raise RequestError(reason, 200, temporary=True)
+        reason = f"the server's reply holds no answer: {text}"
+    raise RequestError(reason, 200, temporary=True, usage=usage)
 
 
-def _failed(status: int, text: str, pause: float) -> RequestError:
-    content = None
+def _failure(reply: httpx2.Response, data: bytes, pause: float) -> RequestError:
+    """Return what a reply says that is an error."""
+    status = reply.status_code
+    text = data.decode("utf-8", "replace")
+    content: object = None
     with suppress(ValueError):
         content = parse_json(text)
-    message = message_of(content) or text
-    pause = pause or (seconds_of(wait[1]) if (wait := _WAIT.search(text)) else 0.0)
+    words, field = error_of(content)
+    message = words or text
+    if not pause and (wait := _WAIT.search(text)):
+        pause = seconds_of(wait[1])
     quota = "insufficient_quota" in text or (not pause and bool(_QUOTA.search(message)))
     quota = quota and status in (200, 400, 429)
+    temporary = status in TEMPORARY or bool(_LOADING.search(message))
     reason = f"status {status}: {_beginning(message)}"
-    temporary = status in TEMPORARY and not quota
-    return RequestError(reason, status, message, _field_of(content), temporary, pause, quota)
+    if reply.is_redirect:
+        target = public_address(urljoin(str(reply.url), reply.headers["location"]))
+        reason = f"status {status}: it redirects to {target}; give its address with --base-url"
+    usage = usage_of(content)
+    return RequestError(
+        reason, status, message, field, temporary and not quota, pause, quota, usage
+    )
 
 
 def _beginning(text: str) -> str:
     return quote(" ".join(text[:800].split()), 240)
 
 
-def message_of(content: object) -> str | None:
-    """Return what an error says, in whichever form a server gives it.
+def public_address(url: str) -> str:
+    """Return an address without what may be secret.
 
-    >>> message_of([{"error": {"message": "no such model"}}]), message_of({"detail": "no"})
-    ('no such model', 'no')
+    >>> public_address("http://user:key@gpu7:8000/v1/?token=x")
+    'http://gpu7:8000/v1'
     """
-    if isinstance(content, list):
-        return message_of(content[0]) if content else None
-    if not isinstance(content, dict):
-        return None
-    error = content.get("error") or content
-    if not isinstance(error, dict):
-        return str(error)
-    words = error.get("message") or error.get("detail") or (error if "error" in content else None)
-    raw = error.get("metadata", {}).get("raw") if isinstance(error.get("metadata"), dict) else None
-    text = words if isinstance(words, str) or words is None else json.dumps(words)
-    return f"{text}: {raw}" if text and raw else text
-
-
-def _field_of(content: object) -> str | None:
-    """Return the field that an error names apart from its message."""
-    content = content[0] if isinstance(content, list) and content else content
-    if not isinstance(content, dict):
-        return None
-    error, detail = content.get("error"), content.get("detail")
-    if isinstance(detail, list) and detail and isinstance(detail[0], dict):
-        place = detail[0].get("loc")
-        return str(place[-1]) if isinstance(place, list) and place else None
-    param = error.get("param") if isinstance(error, dict) else content.get("param")
-    return param if isinstance(param, str) and param else None
-
-
-def merged(text: str) -> dict[str, Any]:
-    """Return the chunks of a stream as one reply; usage is that of the last chunk.
-
-    Raises:
-        RequestError: it ends before its answer does.
-    """
-    reply: dict[str, Any] = {}
-    words: dict[str, list[str]] = {}
-    finish = None
-    for line in text.split("\n"):
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        chunk = parse_json(data) if data.startswith("{") else {}
-        if chunk.get("error"):
-            return dict(chunk)
-        reply |= {name: value for name, value in chunk.items() if value is not None}
-        for choice in (chunk.get("choices") or ())[:1]:
-            finish = choice.get("finish_reason") or finish
-            for name, piece in (choice.get("delta") or choice).items():
-                if isinstance(piece, str):
-                    words.setdefault(name, []).append(piece)
-    if finish is None:
-        reason = "the stream ended before its answer did"
-        raise RequestError(reason, 200, temporary=True)
-    message = {name: "".join(pieces) for name, pieces in words.items()}
-    choice = {"finish_reason": finish, "message": message, "text": message.get("text")}
-    return {**reply, "choices": [choice]}
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 def wait_of(headers: Mapping[str, str], tokens: int) -> float:
@@ -273,17 +377,18 @@ def wait_of(headers: Mapping[str, str], tokens: int) -> float:
     with suppress(ValueError):
         if after := lower.get("retry-after-ms"):
             return max(0.0, float(after) / 1000)
-    if (after_seconds := retry_after(headers)) is not None:
+    after_seconds = retry_after(headers)
+    if after_seconds is not None:
         return after_seconds
-    waits = [0.0]
-    for kind, need in (("requests", 1), ("tokens", tokens), ("input-tokens", tokens)):
-        for left, reset in (
-            (f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"),
-            (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset"),
-        ):
-            if lower.get(left, "").isdecimal() and int(lower[left]) < need:
-                waits.append(seconds_of(lower.get(reset, "")))
-    return max(waits)
+    longest = 0.0
+    for name, left in lower.items():
+        if "ratelimit" not in name or "remaining" not in name or not left.isdecimal():
+            continue
+        need = tokens if "tokens" in name else 1
+        if int(left) < need:
+            reset = lower.get(name.replace("remaining", "reset"), "")
+            longest = max(longest, seconds_of(reset))
+    return longest
 
 
 def seconds_of(text: str) -> float:
@@ -292,13 +397,12 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("6m0s"), seconds_of("20ms"), seconds_of("7.5"), seconds_of("soon")
     (360.0, 0.02, 7.5, 0.0)
     """
-    if amounts := _DURATION.findall(text):
-        with suppress(ValueError):
-            return sum(float(number) * _SECONDS[unit] for number, unit in amounts)
     with suppress(ValueError, OverflowError):
-        number = float(text)
-        return number if 0 <= number < 10**6 else 0.0
-    with suppress(ValueError):
+        if amounts := _DURATION.findall(text):
+            return sum(float(number) * _SECONDS[unit] for number, unit in amounts)
+        if text.replace(".", "", 1).isdecimal():
+            return min(float(text), 1e6)
         moment = datetime.fromisoformat(text)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds()) if moment.tzinfo else 0.0
+        if moment.tzinfo:
+            return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     return 0.0

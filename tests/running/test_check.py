@@ -1,4 +1,4 @@
-"""`ruler-eval doctor`: each fault that would spoil a run is found without loading anything."""
+"""`ruler-eval run --check`: each fault that would spoil a run is found without loading anything."""
 
 import json
 import shutil
@@ -17,6 +17,7 @@ from ruler_data.manifest import Manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows, to_table
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.running.check import Diagnosis
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
@@ -25,7 +26,7 @@ from tests.running.server import FakeServer
 
 def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
     command = ("--data", data, "--model", model, "--engine", "oracle", "--json", *more)
-    done = evaluate("doctor", *command)
+    done = evaluate("run", "--check", *command)
     assert done.returncode in (0, 1), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 1) == (found["errors"] > 0)
@@ -38,7 +39,7 @@ def errors(found: dict[str, Any]) -> list[str]:
 
 
 def test_rows_are_as_long_as_they_say(frozen: Path, tiny: Path) -> None:
-    found = examine(frozen, tiny, "--all")
+    found = examine(frozen, tiny)
     assert found["rows"] == 40 and found["findings"] == []
 
 
@@ -61,7 +62,7 @@ def with_template(folder: Path, template: str | None, **changes: object) -> Path
 def test_a_broken_template_is_found(
     frozen: Path, tmp_path: Path, template: str, output: str
 ) -> None:
-    found = examine(frozen, with_template(tmp_path / "broken", template), "--sample", 3)
+    found = examine(frozen, with_template(tmp_path / "broken", template))
     assert any(output in error for error in errors(found)), found["findings"]
 
 
@@ -74,7 +75,7 @@ def test_a_template_with_two_bos_is_refused(
     frozen: Path, tmp_path: Path, template: str, bos: str | None
 ) -> None:
     model = with_template(tmp_path / "broken", template, bos_token=bos)
-    for command in (("doctor",), ("run", "--out", tmp_path / "out")):
+    for command in (("run", "--check"), ("run", "--out", tmp_path / "out")):
         done = evaluate(*command, "--data", frozen, "--model", model, "--engine", "oracle")
         assert "a prompt begins with 2 BOS tokens, the model expects one" in refusal(done)
 
@@ -91,13 +92,13 @@ def test_a_missing_bos_is_refused(frozen: Path, tmp_path: Path) -> None:
     path = tmp_path / "m" / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "add_bos_token": True}))
     (tmp_path / "m" / "config.json").write_text(json.dumps(tiny.config()))
-    done = evaluate("doctor", "--data", frozen, "--model", tmp_path / "m")
+    done = evaluate("run", "--check", "--data", frozen, "--model", tmp_path / "m")
     assert "begins with no BOS" in refusal(done)
 
 
 def test_another_tokenizer_must_be_asked_for(frozen: Path, tmp_path: Path) -> None:
     model = with_template(tmp_path / "other", tiny.QWEN3)
-    found = examine(frozen, model, "--sample", 2)
+    found = examine(frozen, model)
     (message,) = errors(found)
     assert message.startswith("tokenizer: other (") and "not that of the data, tiny" in message
     assert "vt_2048/0 has" in message and "the data says 20" in message
@@ -106,7 +107,7 @@ def test_another_tokenizer_must_be_asked_for(frozen: Path, tmp_path: Path) -> No
     assert message in refusal(evaluate(*run, tmp_path / "run"))
     done = succeeded(evaluate(*run, tmp_path / "run", "--tokenizer", model))
     assert f"warning: {message}" in done.stderr
-    command = examine(frozen, model, "--sample", 2, "--tokenizer", model)
+    command = examine(frozen, model, "--tokenizer", model)
     assert not errors(command) and command["findings"][0]["about"] == "tokenizer"
 
 
@@ -141,7 +142,7 @@ def with_wrong_output(frozen: Path, copy: Path) -> Path:
 
 
 def test_an_answer_not_in_the_prompt_is_found(frozen: Path, tiny: Path, tmp_path: Path) -> None:
-    found = examine(with_wrong_output(frozen, tmp_path / "copy"), tiny, "--all")
+    found = examine(with_wrong_output(frozen, tmp_path / "copy"), tiny)
     (error,) = errors(found)
     assert "gold answer 'ZZZZZ' is not in the prompt" in error
     assert "1 row of vt_2048, 40 examined" in error
@@ -158,7 +159,7 @@ def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path)
     assert cost["lengths"] == {"2048": {"prompt_tokens": read, "answer_tokens": written}}
     assert cost["money"] == pytest.approx((2 * read + 8 * written) / 1e6)
     assert cost["cache_bytes"] > 0 and cost["weight_bytes"] is None
-    done = evaluate("doctor", "--data", frozen, "--model", tiny, *prices)
+    done = evaluate("run", "--check", "--data", frozen, "--model", tiny, *prices)
     assert f"2K: reads {read:,} tokens, writes at most {written:,} tokens, costs at" in done.stdout
     assert "options: not checked: engine vllm is not installed" in done.stdout
     twice = examine(frozen, tiny, "--samples", 2, "--temperature", 1)["cost"]
@@ -168,7 +169,7 @@ def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path)
     model = tiny_model(tmp_path)
     assert examine(frozen, model)["cost"]["weight_bytes"] == 65_248_815_744
     wrong = ("--engine", "oracle", "--option", "sekonds=1")
-    error = refusal(evaluate("doctor", "--data", frozen, "--model", tiny, *wrong))
+    error = refusal(evaluate("run", "--check", "--data", frozen, "--model", tiny, *wrong))
     assert "did you mean seconds?" in error
 
 
@@ -187,18 +188,30 @@ def test_a_function_is_called_with_one_short_row(frozen: Path) -> None:
     def fails(_requests: list[ruler_eval.Request]) -> str:
         raise MemoryError
 
-    diagnosis = ruler_eval.doctor(frozen, generate=works)
+    diagnosis = ruler_eval.run(frozen, generate=works, check=True)
+    assert isinstance(diagnosis, Diagnosis)
     (note,) = [each for each in diagnosis.findings if each.about.startswith(("vt", "fwe"))]
     assert "<table" in diagnosis._repr_html_() and note.level == "note"
     assert "the function answers '1 request' (tokens not" in note.message
-    findings = ruler_eval.doctor(frozen, generate=fails).findings
+    diagnosis = ruler_eval.run(frozen, generate=fails, check=True)
+    assert isinstance(diagnosis, Diagnosis)
+    findings = diagnosis.findings
     (error,) = [each for each in findings if each.level == "error"]
     assert "the function gives no answer: MemoryError" in error.message
 
 
 def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:
     done = evaluate(
-        "doctor", "--data", frozen, "--model", "m", "--base-url", server.url, "--json", *more
+        "run",
+        "--check",
+        "--data",
+        frozen,
+        "--model",
+        "m",
+        "--base-url",
+        server.url,
+        "--json",
+        *more,
     )
     return [
         f"{one['level']}: {one['about']}: {one['message']}"
@@ -213,7 +226,9 @@ def test_a_server_is_asked_the_longest_row(frozen: Path, tokenizer: PromptTokeni
         assert note.startswith("note: server: read 20") and "were rendered here" in note
         assert len(server.seen) == 1 and len(server.seen[0]["prompt"]) >= 1900
         server.refuses = {"min_tokens"}
-        done = evaluate("doctor", "--data", frozen, "--model", "m", "--base-url", server.url)
+        done = evaluate(
+            "run", "--check", "--data", frozen, "--model", "m", "--base-url", server.url
+        )
         assert "refuses min_tokens; it is left out" in done.stderr
         server.refuses = set()
         server.reads = lambda body: min(1024, len(body["prompt"]))
@@ -247,4 +262,4 @@ def test_an_engine_that_cannot_be_imported_is_one_line(
     why = "engine vllm is installed but cannot be imported ('RuntimeError: operator torchvision"
     here = ("--data", frozen, "--model", tiny)
     assert why in refusal(evaluate("run", *here, "--out", tmp_path / "run"))
-    assert f"note: options: not checked: {why}" in evaluate("doctor", *here).stdout
+    assert f"note: options: not checked: {why}" in evaluate("run", "--check", *here).stdout

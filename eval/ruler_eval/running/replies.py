@@ -1,0 +1,301 @@
+"""What a server's reply says, read strictly: what is not understood is no answer, and is named.
+
+Servers that speak one protocol spell one event in several ways; each is one field of an `Answer`
+here. A stream is merged into the reply that it stands for.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx2
+
+from ruler_data.files import parse_json
+from ruler_data.names import quote
+
+#: Other names of the finish reasons `stop` and `length`.
+FINISHES = {
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence", "complete"), "stop"),
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
+}
+#: Where a message holds what the model thought, apart from its text.
+REASONING = ("reasoning", "reasoning_content", "thinking", "thinking_blocks")
+#: What a message or its choice may hold instead of a text.
+NO_TEXT = {
+    "refusal": "the model refuses",
+    "tool_calls": "the model calls a tool",
+    "function_call": "the model calls a function",
+}
+#: Events of a stream that say nothing.
+IDLE = ("ping", "keepalive", "heartbeat")
+
+
+class NoAnswer(Exception):
+    """A reply that holds no answer; it is not worth another try."""
+
+
+def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
+    """Return the fields of an `Answer` that a reply holds.
+
+    A budget that was spent before there was any text is one event, however it is spelled: an empty
+    text, null, or no text at all, and the finish reason `length`.
+
+    Raises:
+        NoAnswer: the reply holds no answer, or something that is not understood.
+    """
+    choice = _only_choice(reply)
+    message = _object(choice.get("message")) if is_chat else choice
+    if not message or choice.get("error"):
+        raise NoAnswer(f"the server's reply holds no answer: {quote(str(choice or reply), 200)}")
+    text = _text_of(message.get("content" if is_chat else "text"))
+    if not (text or "").strip():
+        _refuse_other_content(choice, message)
+    finish = _finish_of(choice.get("finish_reason"))
+    usage = _object(reply.get("usage"))
+    read, written, thought = _counts(usage)
+    if finish == "length" and not text:
+        text = ""
+        if is_chat and not thought and isinstance(written, int):
+            thought = written or None
+    cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+    if cached is None:
+        cached = usage.get("cache_read_input_tokens")
+    cost = usage.get("cost")
+    if not isinstance(cost, int | float) or not 0 <= cost < 1e9:
+        cost = None
+    return {
+        "text": text,
+        "finish": finish,
+        "prompt_tokens": read,
+        "answer_tokens": written,
+        "reasoning": _reasoning_of(message, is_chat=is_chat),
+        "reasoning_tokens": thought,
+        "cached_tokens": cached if type(cached) is int and cached >= 0 else None,
+        "counted": "nobody" if read is None else "server",
+        "cost": None if cost is None else float(cost),
+        "provider": _nonempty(reply.get("provider")),
+        "model": _nonempty(reply.get("model")),
+        "system_fingerprint": _nonempty(reply.get("system_fingerprint")),
+    }
+
+
+def _only_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice of a reply; one was asked for."""
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return {}
+    if len(choices) > 1:
+        raise NoAnswer(f"the server's reply has {len(choices)} choices, one was asked for")
+    choice = _object(choices[0])
+    if choice.get("index", 0) != 0:
+        raise NoAnswer(f"the server's reply is choice {quote(str(choice['index']))}, not the first")
+    return choice
+
+
+def _text_of(content: object) -> str | None:
+    """Return the text of a message, which may come as a list of texts.
+
+    >>> _text_of([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "QZKRA"}])
+    'QZKRA'
+    """
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise NoAnswer(f"the answer is {type(content).__name__}, not text")
+    texts = []
+    for item in content:
+        kind = "text" if isinstance(item, str) else str(_object(item).get("type"))
+        if kind in ("thinking", "reasoning"):
+            continue
+        text = item if isinstance(item, str) else _object(item).get("text")
+        if kind not in ("text", "output_text") or not isinstance(text, str):
+            raise NoAnswer(f"the answer holds {quote(kind)}, not text alone")
+        texts.append(text)
+    return "".join(texts)
+
+
+def _reasoning_of(message: Mapping[str, Any], *, is_chat: bool) -> str | None:
+    """Return what the model thought, wherever a message holds it."""
+    for name in REASONING:
+        if text := "".join(_texts(message.get(name))):
+            return text
+    content = message.get("content") if is_chat else None
+    thoughts = []
+    if isinstance(content, list):
+        thoughts = [
+            item for item in content if _object(item).get("type") in ("thinking", "reasoning")
+        ]
+    return "".join(_texts(thoughts)) or None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value: a text, or a list of texts or of objects that hold them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            held = _object(item)
+            if held:
+                yield from _texts(held.get("thinking") or held.get("text") or "")
+            else:
+                yield from _texts(item if isinstance(item, str) else "")
+
+
+def _refuse_other_content(choice: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+    """Refuse an empty text beside which stands why it is empty."""
+    for name, event in NO_TEXT.items():
+        if value := message.get(name):
+            raise NoAnswer(f"{event}: {quote(json.dumps(value), 200)}")
+    for holder in (choice, message):
+        results = _object(holder.get("content_filter_results"))
+        filtered = [name for name, result in results.items() if _object(result).get("filtered")]
+        if filtered:
+            raise NoAnswer(f"a filter took the text: {', '.join(map(quote, filtered))}")
+
+
+def _finish_of(reason: object) -> str | None:
+    """Return a finish reason by its usual name.
+
+    >>> _finish_of("STOP"), _finish_of("MAX_TOKENS"), _finish_of("content_filter")
+    ('stop', 'length', 'content_filter')
+    """
+    if not isinstance(reason, str) or reason == "unknown":  # which is for functions
+        return None
+    name = reason.lower()
+    name = FINISHES.get(name, name)
+    return name if name in ("stop", "length") else reason
+
+
+def _counts(usage: Mapping[str, Any]) -> tuple[Any, Any, int | None]:
+    """Return the tokens that were read, written, and of these thought, as the server counts."""
+    read = usage.get("prompt_tokens")
+    written = usage.get("completion_tokens")
+    total = usage.get("total_tokens")
+    thought = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    if type(thought) is not int:
+        thought = None
+    # Gemini counts thoughts in the total alone.
+    if type(read) is type(written) is type(total) is int and total > read + written:
+        thought = max(thought or 0, total - read - written)
+        written = total - read
+    return read, written, thought
+
+
+def usage_of(content: object) -> tuple[int, int] | None:
+    """Return the tokens that a reply says were read and written; None where it counts nothing."""
+    usage = _object(content).get("usage")
+    read, written, _ = _counts(_object(usage))
+    if type(read) is int and type(written) is int and read >= 0 and written >= 0:
+        return read, written
+    return None
+
+
+def merged(data: bytes) -> tuple[dict[str, Any], str]:
+    """Return the events of a stream as one reply, and why it is no whole answer.
+
+    Its usage is that of the last event that has one.
+    """
+    stream = httpx2.Response(
+        200,
+        headers={"content-type": "text/event-stream"},
+        content=data,
+        request=httpx2.Request("POST", "http://stream"),
+    )
+    reply: dict[str, Any] = {}
+    pieces: dict[str, list[Any]] = {}
+    finish = None
+    fault = ""
+    for event in httpx2.EventSource(stream, None):
+        if event.data.strip() == "[DONE]":
+            break
+        chunk = _event(event.data)
+        if chunk.get("error") or event.event == "error":
+            return {**reply, **chunk, "error": chunk.get("error") or event.data}, ""
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) and "usage" not in chunk:
+            if event.event in IDLE or chunk.get("type") in IDLE:
+                continue
+            fault = (
+                fault or f"the stream has an event that is not understood: {quote(event.data, 120)}"
+            )
+        reply |= {name: value for name, value in chunk.items() if value is not None}
+        for choice in choices if isinstance(choices, list) else ():
+            if _object(choice).get("index", 0) != 0:
+                fault = fault or "the stream has another choice than the first"
+                continue
+            finish = _object(choice).get("finish_reason") or finish
+            _append(pieces, choice)
+    if finish is None:
+        fault = fault or "the stream ended before its answer did"
+    message = {name: _joined(parts) for name, parts in pieces.items()}
+    return {**reply, "choices": [{**message, "finish_reason": finish, "message": message}]}, fault
+
+
+def _event(data: str) -> dict[str, Any]:
+    """Return the object of an event; {} if it is none."""
+    try:
+        content = parse_json(data)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _append(pieces: dict[str, list[Any]], choice: Mapping[str, Any]) -> None:
+    """Add what an event has of each field of the message."""
+    for name, piece in _object(choice.get("delta", choice)).items():
+        if piece is not None and name not in ("index", "finish_reason", "role"):
+            pieces.setdefault(name, []).append(piece)
+    results = choice.get("content_filter_results")
+    if results:
+        pieces["content_filter_results"] = [results]
+
+
+def _joined(pieces: list[Any]) -> Any:  # noqa: ANN401 - a text, a list, or any other value
+    """Return the value of a field, which came in pieces."""
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    if all(isinstance(piece, list) for piece in pieces):
+        return [item for piece in pieces for item in piece]
+    return pieces[-1]
+
+
+def error_of(content: object) -> tuple[str | None, str | None]:
+    """Return what an error says, in whichever form a server gives it, and the field that it names.
+
+    >>> error_of([{"error": {"message": "no such model"}}]), error_of({"detail": "no"})
+    (('no such model', None), ('no', None))
+    """
+    if isinstance(content, list) and content:
+        content = content[0]
+    if not isinstance(content, dict):
+        return None, None
+    error = content.get("error") or content
+    if not isinstance(error, dict):
+        return str(error), None
+    words = error.get("message") or error.get("detail")
+    if words is None and "error" in content:
+        words = error
+    text = words if isinstance(words, str | None) else json.dumps(words)
+    raw = _object(error.get("metadata")).get("raw")
+    if text and raw:
+        text += f": {raw}"
+    return text, _field_of(content, error)
+
+
+def _field_of(content: Mapping[str, Any], error: Mapping[str, Any]) -> str | None:
+    """Return the field that an error names apart from its message."""
+    field = error.get("param")
+    detail = content.get("detail")  # of pydantic
+    if isinstance(detail, list) and detail:
+        place = _object(detail[0]).get("loc")
+        if isinstance(place, list) and place:
+            field = place[-1]
+    return field if isinstance(field, str) and field else None
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _nonempty(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
