@@ -14,6 +14,7 @@ from ruler_builders.pipeline.build_one import (
     made_rows,
     open_context,
     probes,
+    recounted,
     worker_context,
 )
 from ruler_builders.pipeline.plan import BuildPlan
@@ -165,10 +166,23 @@ def test_a_fast_count_of_a_row_is_compared_with_the_reference() -> None:
     plan = BuildPlan("mistral-v0.2", RULER, Path("out"), 42, sources_kind="sample")
     context = open_context(plan)
     fast = context.tokenizer._fast
-    assert fast and len([*made_rows(plan, context, "vt_4096", 1, [0], set())]) == 1
+    name = "niah_single_1_4096"
+    assert fast and len([*made_rows(plan, context, name, 1, [0], set())]) == 1
     context.tokenizer._fast = fast._replace(count_prompt=lambda *text: fast.count_prompt(*text) - 1)
-    with pytest.raises(RulerError, match=r"vt_4096/0: .* and the reference"):
-        next(made_rows(plan, context, "vt_4096", 1, [0], set()))
+    with pytest.raises(RulerError, match=rf"{name}/0: .* and the reference"):
+        next(made_rows(plan, context, name, 1, [0], set()))
+
+
+@pytest.mark.parametrize("lengths", [(4096,), (4096, 8192), RULER.lengths])
+@pytest.mark.parametrize("tasks", [1, 2, 13])
+def test_the_reference_counts_rows_of_each_length_and_of_each_task(
+    lengths: tuple[int, ...], tasks: int
+) -> None:
+    chosen = dict([*RULER.tasks.items()][:tasks])
+    plan = BuildPlan("mistral", replace(RULER, tasks=chosen, lengths=lengths), Path("out"), 42)
+    counted = [plan.configs[name] for name in plan.configs if recounted(plan, name)]
+    assert {length for _, length in counted} == {*lengths}
+    assert {task.name for task, _ in counted} == {*chosen}
 
 
 def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cli: Cli) -> None:
