@@ -75,8 +75,6 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
         UsageError: there is no such dataset, a repo comes without a revision, or a folder with one.
         RulerError: the manifest is damaged, or the Hub does not provide it.
     """
-    from ruler_data.hub.download import open_release
-
     where = str(where)
     data = f"data {quote(where)}"
     folder = Path(os.path.expanduser(where))  # noqa: PTH111 - Path's raises for unknown users
@@ -87,6 +85,8 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
         manifest = read_manifest(folder)
         manifest.check(FILENAME)
         return Source(folder, manifest)
+    from ruler_data.hub.download import open_release  # loads the Hub's client
+
     try:
         check_repo(where)
     except UsageError as error:

@@ -336,14 +336,15 @@ def derive(
     """
     scorer = Scorer(run, answers, data)
     table = scorer.table()
+    cells = means(table)
     manifest = data.manifest
     tasks = {task: manifest.table[task] for task, _ in map(parse_config, data.rows)}
     floors = _blind_floors(data)
     validity = scorer.tally.validity(
         refused=run.refused,
         another_model=_another_model(run, scorer.tally.models, starts),
-        suspect="" if run.no_context else suspicion(table, tasks, floors),
-        never_exact=never_exact(table),
+        suspect="" if run.no_context else suspicion(cells, tasks, floors),
+        never_exact=never_exact(cells),
     )
     public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
     last = starts[-1] if starts else {}
@@ -377,33 +378,43 @@ def _blind_floors(data: Dataset) -> dict[str, float]:
 
 
 def means(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the means of each task and length over its answered lines, in the table's order."""
-    by_cell = table.set_column(0, "task", table["task"].cast(pa.string())).group_by(
-        ["task", "length"], use_threads=False
-    )
-    counts = by_cell.aggregate(
-        [
-            ("official", "mean"),
-            ("exact", "mean"),
-            ("f1", "mean"),
-            ("exact", "max"),
-            ("official", "max"),
-            ("official", "count"),
-            ("index", "count"),
-        ]
-    )
-    names = {"official_count": "answered", "index_count": "rows"}
-    columns = [names.get(name, name.removesuffix("_mean")) for name in counts.column_names]
-    return list(counts.rename_columns(columns).to_pylist())
+    """Return the means of each task and length over its answered lines, in the table's order.
+
+    A mean is the sum in the order of the lines, divided by their number: upstream's digits.
+    """
+    names = ("task", "length", "official", "exact", "f1")
+    columns = [table[name].to_pylist() for name in names]
+    lines: dict[tuple[str, int], list[Any]] = {}
+    for task, length, *scores in zip(*columns, strict=True):
+        lines.setdefault((task, length), []).append(scores)
+    return [_means_of_cell(*cell, scores) for cell, scores in lines.items()]
 
 
-def suspicion(table: pa.Table, tasks: Mapping[str, Task], floors: Mapping[str, float]) -> str:
+def _means_of_cell(task: str, length: int, scores: Sequence[Any]) -> dict[str, Any]:
+    answered = [scores_of_line for scores_of_line in scores if scores_of_line[0] is not None]
+    means: dict[str, float | None] = dict.fromkeys(("official", "exact", "f1"))
+    if answered:
+        for name, column in zip(means, zip(*answered, strict=True), strict=True):
+            means[name] = sum(column) / len(column)
+    return {
+        "task": task,
+        "length": length,
+        **means,
+        "is_right": any(official == 1 for official, *_ in answered),
+        "is_exact": any(exact == 1 for _, exact, _ in answered),
+        "rows": len(scores),
+        "answered": len(answered),
+    }
+
+
+def suspicion(
+    cells: Sequence[Mapping[str, Any]], tasks: Mapping[str, Task], floors: Mapping[str, float]
+) -> str:
     """Return why the set-up is in doubt before the model is; empty if it is not.
 
     At the shortest length the mean of no task is above its blind floor, the score of the best
     answer that is written without the context.
     """
-    cells = means(table)
     length = min((cell["length"] for cell in cells), default=0)
     gains: dict[str, tuple[float, float]] = {}
     for cell in cells:
@@ -426,14 +437,11 @@ def suspicion(table: pa.Table, tasks: Mapping[str, Task], floors: Mapping[str, f
     )
 
 
-def never_exact(table: pa.Table) -> tuple[str, ...]:
+def never_exact(cells: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the tasks of which answers are right officially and none exactly."""
-    official, exact = dict[str, float](), dict[str, float]()
-    for cell in means(table):
-        task = cell["task"]
-        official[task] = max(official.get(task, 0.0), cell["official_max"] or 0.0)
-        exact[task] = max(exact.get(task, 0.0), cell["exact_max"] or 0.0)
-    return tuple(task for task in official if official[task] == 1 > exact[task])
+    right = dict.fromkeys(cell["task"] for cell in cells if cell["is_right"])
+    exact = {cell["task"] for cell in cells if cell["is_exact"]}
+    return tuple(task for task in right if task not in exact)
 
 
 #: What may follow the name of a model in that of a reply: a snapshot or a file.
@@ -550,7 +558,8 @@ def read_scores(path: Path) -> Scores:
 
     try:
         body = pa.BufferReader(read_bytes(path, LARGEST))
-        table = pq.read_table(body, read_dictionary=_REPEATED, page_checksum_verification=True)
+        file = pq.ParquetFile(body, read_dictionary=_REPEATED, page_checksum_verification=True)
+        table = file.read()
         about = _about().validate_json((table.schema.metadata or {})[ABOUT])
         table = table.replace_schema_metadata(None).cast(SCHEMA)
     except ValidationError as error:
