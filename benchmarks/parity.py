@@ -88,7 +88,6 @@ def freeze(said: Sequence[Said], folder: Path) -> Path:
     tokenizer = TokenizerInfo("theirs", None, None, {}, 0, 0, "none")
     manifest = Manifest(
         DATA_VERSION, __version__, 0, "ruler", tokenizer, (), configs, {}, pa.__version__,
-        rows_version=DATA_VERSION,
     )  # fmt: skip
     (folder / FILENAME).write_text(manifest.to_json(), encoding="utf-8")
     return folder

@@ -50,7 +50,9 @@ def results_of(run: int, rows: int, fall: float = 0.04, pool: int = 0) -> Scores
                 depth=Depth((rows,) * 10, (rows - len(wrong),) * 10, (rows,) * 10),
             )  # fmt: skip
     digests, counts = {name: name for name in configs}, dict.fromkeys(configs, rows)
-    data = DataInfo(None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, digests, counts)
+    data = DataInfo(
+        None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, digests, counts, ""
+    )
     info = RunInfo(data, f"org/model-{run}", None, "completion", "oracle")
     return Scores(info, info.fingerprint, configs)
 

@@ -31,7 +31,7 @@ def floor(task: str, length: int, suite: str = "ruler") -> Floor | None:
     """Return the floor of a task at the closest length (tokens) of the table.
 
     Where a longer context has more candidates for an answer, floors are measured at 4,096, 16,384
-    and 131,072 tokens, of the 13 tasks at six lengths. The other 96 tasks have one entry, and the
+    and 131,072 tokens, of the 13 tasks at six lengths. The other 78 tasks have one entry, and the
     same floor at 131,072 tokens (`benchmarks/floors.py --again 131072`).
 
     None for tasks that are not in the table, and for suites of users, whose tasks may have other

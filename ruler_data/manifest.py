@@ -41,7 +41,7 @@ class TokenizerInfo:
         extra_reserve: more tokens kept free (`--reserve`), e.g. for reasoning.
         engine: library and version that counted the finished prompts of the newest configs.
         identity: sha256 of what decides on the tokens of a prompt, however the files are written
-            (`ruler_data.tokenizers.hf`); empty for other formats and in older manifests.
+            (`ruler_data.tokenizers.hf`); empty for other formats.
         mirror: repo and revision that `files` came from where the Hub gates `hub_id`, or
             `LOCAL_COPY`.
     """
@@ -110,7 +110,7 @@ class Floor:
         listing: mean score of naming every candidate, as far as the answer's budget goes.
         rows: on which it was measured.
         blind: mean score of the best answer written without the context: a constant, the
-            question's echo, nothing; None in manifests of versions that did not measure it.
+            question's echo, nothing.
         blind_strategy: its name, or the constant; `any` if all score 0.
     """
 
@@ -118,8 +118,8 @@ class Floor:
     strategy: str
     listing: float
     rows: int
-    blind: float | None = None
-    blind_strategy: str = ""
+    blind: float
+    blind_strategy: str
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class ConfigInfo:
         length_min: shortest row, in tokens, room for the answer included; likewise
             `length_mean` and `length_max`.
         fill_min: shortest row's share of the config's length; likewise `fill_mean`.
+        question_digest: of the rows' questions, the same for every tokenizer and length
+            (`ruler_data.row`).
         audit: result of the audit at build, check by check.
         exhausted: what ran out and was repeated, in words; empty if nothing was.
-        question_digest: of the rows' questions, the same for every tokenizer and length
-            (`ruler_data.row`); empty in manifests of versions that did not record it.
-        floor: score of strategies that ignore the question; None in manifests of such versions.
+        floor: score of strategies that ignore the question; None for imported rows.
     """
 
     file: str
@@ -152,9 +152,9 @@ class ConfigInfo:
     length_max: int
     fill_min: float
     fill_mean: float
+    question_digest: str
     audit: dict[str, str] = field(default_factory=dict)
     exhausted: tuple[str, ...] = ()
-    question_digest: str = ""
     floor: Floor | None = None
 
 
@@ -200,8 +200,6 @@ class Manifest:
 
     Attributes:
         data_version: of this dataset; for a release, that of its tag.
-        rows_version: data version of the package that drew the rows; its MAJOR number is part of
-            every seed.
         package_version: of the package that built or released it.
         seed: of all draws; private if it is at least `PRIVATE_SEEDS`.
         suite: that the configs belong to.
@@ -218,7 +216,6 @@ class Manifest:
     """
 
     data_version: str
-    rows_version: str = field(default="1.0.0", kw_only=True)  # the earliest builds lack it
     package_version: str
     seed: int
     suite: str
@@ -357,7 +354,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str = FILENAME) -> "Manifest":
-        """Read a manifest, of this version or another: fields that it does not know are ignored.
+        """Read a manifest; fields of later versions, which are not known here, are ignored.
 
         Raises:
             UsageError: it has another format.

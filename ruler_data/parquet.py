@@ -44,8 +44,6 @@ _TYPES = {
 SCHEMA = pa.schema(
     [pa.field(name, kind, nullable=name == "haystack") for name, kind in _TYPES.items()]
 )
-#: The columns before data version 1.2.0.
-OLD_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("haystack"))
 #: In the metadata of every file and on every card, so that a training corpus can be searched for
 #: benchmark data.
 CANARY = "ruler-data canary 7d0c6a1e-52b4-4f0e-9a53-c1f6b8d2e947: benchmark data, not for training"
@@ -119,14 +117,12 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
 
 
 def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Table:
-    """Return rows of any data version in columns of this one.
+    """Return rows in columns of the types that are published.
 
     Raises:
         KeyError: a column is missing.
         ArrowInvalid: a column has another type.
     """
-    if "haystack" not in table.column_names:
-        table = table.append_column("haystack", pa.nulls(len(table), _SPAN))
     table, schema = table.select(columns), pa.schema([SCHEMA.field(name) for name in columns])
     return table if table.schema.equals(schema) else table.cast(schema)
 
@@ -209,7 +205,9 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
 
 def check_filled(group: pa.Table, first: int) -> None:
     """Raise ValueError if a value is missing in a row group, which begins with row `first`."""
-    for name in (name for name in OLD_SCHEMA.names if name in group.column_names):
+    for name in SCHEMA.names:
+        if name == "haystack" or name not in group.column_names:
+            continue
         if any(map(_has_nulls, group[name].chunks)):
             column = group[name].combine_chunks()
             place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))

@@ -68,7 +68,7 @@ class Row:
             evidence is the whole text, and if a suite leaves out the needle (`none: "true"`) or the
             documents.
         haystack: span of `context` between instruction and example, and what closes the context;
-            None for rows of a data version before 1.2.0 and for imported rows.
+            None for imported rows.
         config: name of the config that it was read from, e.g. `vt_4096`; not a column.
     """
 
@@ -115,7 +115,7 @@ class Row:
     def from_record(cls, record: Mapping[str, Any]) -> "Row":
         """Return the row of a record, as `to_record`, `datasets` and pyarrow give it."""
         spans = tuple([Span(span["start"], span["end"]) for span in record["evidence"]])
-        haystack = record.get("haystack")  # older rows lack it
+        haystack = record["haystack"]
         return cls(
             record["index"], record["task"], record["context"], record["question"],
             record["answer_prefix"], tuple(record["outputs"]), record["max_new_tokens"],

@@ -46,7 +46,7 @@ def results_of(scores: ConfigLists, **changes: Any) -> Scores:  # noqa: ANN401 -
     data = DataInfo(
         repo="org/ruler", revision="1" * 40, data_version="1.0.0", suite="ruler", seed=42,
         sample=False, tokenizer="llama3", tokenizer_fingerprint="f" * 64,
-        digests={name: config.digest for name, config in configs.items()},
+        digests={name: config.digest for name, config in configs.items()}, inputs="e" * 64,
         rows={name: config.rows for name, config in configs.items()},
     )  # fmt: skip
     run = RunInfo(data, "org/model-7b", "0" * 40, "completion", "vllm",

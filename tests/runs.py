@@ -93,7 +93,7 @@ def make_run(
                 answer = Answer(config, row.index, text, finish, sent, said, 0.01)
                 lines[row.index % 2].append(json.dumps(asdict(answer)) + "\n")
     for shard, part in enumerate(lines):
-        path = folder / f"answers-{shard}-of-2.jsonl"
+        path = folder / f"answers-{shard}-of-2.made.{run.short_fingerprint}.jsonl"
         path.write_text("".join(part), encoding="utf-8")
     return folder
 

@@ -185,7 +185,9 @@ def test_a_gate_cannot_tell_with_a_baseline_at_its_blind_floor(
     score: float, blind: float, status: int
 ) -> None:
     base = results_of({"vt_4096": coin("x", score, 400)})
-    floor = Floor(score=1.0, strategy="all", listing=1.0, rows=500, blind=blind)
+    floor = Floor(
+        score=1.0, strategy="all", listing=1.0, rows=500, blind=blind, blind_strategy="any"
+    )
     base.configs["vt_4096"] = replace(base.configs["vt_4096"], floor=floor)
     found = gate(base, base)
     assert found.exit_status == status
@@ -196,7 +198,9 @@ def test_a_gate_cannot_tell_with_a_baseline_at_its_blind_floor(
 def test_floor_and_ceiling_are_flagged() -> None:
     top = results_of({"vt_4096": [1.0] * 500, "cwe_4096": coin("low", 0.1, 500)})
     for name, blind in (("cwe_4096", 0.1), ("vt_4096", 0.0)):  # listing is no guess
-        floor = Floor(score=1.0, strategy="all", listing=1.0, rows=500, blind=blind)
+        floor = Floor(
+            score=1.0, strategy="all", listing=1.0, rows=500, blind=blind, blind_strategy="any"
+        )
         top.configs[name] = replace(top.configs[name], floor=floor)
     found = retention(top, top)
     assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"

@@ -46,8 +46,6 @@ OTHERS: list[tuple[Callable[[Scores], Scores], str]] = [
      "the protocols differ: completion and chat"),
     (lambda r: replace(r, run=replace(r.run, no_context=True)),
      "the contexts differ: given and left out"),
-    (on(data_version="2.0.0"), "the MAJOR data versions differ: 1 and 2"),
-    (on(rows_version="3.0.0"), "the MAJOR data versions differ: 1 and 3"),
     (on(sample=True), "the source texts differ: real ones and the sample corpus"),
 ]  # fmt: skip
 

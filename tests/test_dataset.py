@@ -1,16 +1,28 @@
 """`ruler_data.load`: rows by config, from a folder or the Hub, checked before they are read."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import ruler_builders
 from ruler_data import TASKS, RulerError, UsageError, load
 from ruler_data.dataset import Rows
 from ruler_data.hub.download import Release
 from ruler_data.parquet import SCHEMA, to_table
 from tests.conftest import Builds
-from tests.tampering import copy_of, edit_table, file_of, manifest_of, rows_of, table_of
+from tests.tampering import (
+    MANIFEST,
+    copy_of,
+    edit_table,
+    file_of,
+    manifest_of,
+    rows_of,
+    sealed,
+    table_of,
+)
 
 VT = "vt_1024"
 
@@ -128,3 +140,32 @@ def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.Mon
     assert fetched == [] and VT in dataset
     assert isinstance(dataset[VT], Rows) and fetched == [[VT]]
     assert repr(dataset[VT]) == "<Rows vt_1024: 3 rows of org/ruler v1.0.0>"
+
+
+def written_by_a_later_version(folder: Path, tmp_path: Path, **changes: Any) -> Path:  # noqa: ANN401
+    """Return a copy of a folder with a field that is not known here, and other changes."""
+    copy = copy_of(folder, tmp_path)
+    body = json.loads((copy / MANIFEST).read_text(encoding="utf-8"))
+    body |= {"later": {"of": ["any", "kind"]}, **changes}
+    body["configs"][VT]["later"] = 1
+    (copy / MANIFEST).write_text(sealed(body), encoding="utf-8")
+    return copy
+
+
+def test_fields_of_a_later_version_are_ignored_and_its_card_is_not_proved(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = written_by_a_later_version(folder, tmp_path, package_version="1.7.0")
+    assert len(load(copy, VT)) == 3
+    report = ruler_builders.verify(copy)
+    assert report.clean and report.exit_status == 3, report.findings
+    assert set(report.unproved) == set(manifest_of(copy).files)
+    assert "pip install 'ruler-data==1.7.0'" in report.notes[0]
+
+
+def test_of_a_later_format_it_is_said_which_version_reads_it(folder: Path, tmp_path: Path) -> None:
+    copy = written_by_a_later_version(folder, tmp_path, format=2, package_version="7.1.0")
+    for read in load, ruler_builders.verify:
+        with pytest.raises(UsageError, match=r"of version '7\.1\.0' .* pip install -U") as error:
+            read(copy)
+        assert "\n" not in str(error.value)

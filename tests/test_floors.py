@@ -109,7 +109,7 @@ def test_a_build_records_floors_and_its_card_shows_them(sample_build: Path) -> N
 def test_the_table_has_every_task_of_the_package_and_a_build_reads_it() -> None:
     assert table().keys() == ALL.keys()
     assert floors.floor("vt", 4096) == table()["vt"][4096]
-    assert floors.floor("cwe", 10**7, "sweep_common") == table()["cwe"][max(table()["cwe"])]
+    assert floors.floor("cwe", 10**7, "paper") == table()["cwe"][max(table()["cwe"])]
     assert floors.floor("vt", 4096, "a suite of mine") is None
     assert floors.blind_floor("vt", 8192) == 0.0
     for name, task in ALL.items():  # where a longer context has more candidates

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from ruler_data import TASKS, Row
+from ruler_data import Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import load_suite, packaged
-from ruler_data.tasks import Fwe, Niah, PartType, Task, Vt
+from ruler_data.tasks import Niah, PartType, Task
 from ruler_eval.scoring.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
 from ruler_eval.scoring.metrics import score_row
 from ruler_eval.scoring.results_file import read_results
@@ -151,16 +151,3 @@ def test_an_auditor_finds_a_document_where_there_is_to_be_none() -> None:
     row = make("mistral", "qa_1_no_context", 0)
     spoiled = replace(row, context=row.context + "Document 1:\nThe answer.\n\n")
     assert "a document, in a task without" in str(audit_rows(task, 4096, [spoiled]))
-
-
-def test_the_eighteen_are_the_thirteen_and_the_five_that_the_figure_names() -> None:
-    tasks = packaged()["paper18"].tasks
-    assert len(tasks) == 18 and TASKS.items() <= tasks.items()
-    own = {name: task.params for name, task in tasks.items() if name not in TASKS}
-    assert own == {
-        "niah_single_words": Niah("essays", value_type="words"),
-        "niah_multivalue_2": Niah("essays", values=2),
-        "niah_multiquery_2": Niah("essays", keys=2, queries=2),
-        "vt_chains_2_hops_2": Vt(chains=2, hops=2),
-        "fwe_steep_3_5": Fwe(alpha=3.5),
-    }

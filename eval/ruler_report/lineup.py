@@ -352,7 +352,7 @@ def _unranked(runs: Sequence[Scores], *, claimed: bool) -> Iterator[tuple[int, s
             yield place, f"`score` refuses it ({visible('; '.join(reasons))})"
         elif run.claimed and not claimed:
             yield place, "only its results.json is known; --claimed ranks it"
-        elif run.run.data.essays not in ("", usual):  # versions before 1.2 recorded none
+        elif run.run.data.essays not in ("", usual):
             yield place, "its rows have other essays than most"
 
 

@@ -20,7 +20,6 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED as BALANCED_EDITION
 from ruler_data.manifest import IMPORTED
 from ruler_data.names import parse_config, quote
-from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS
 from ruler_eval.running import run_dir
 from ruler_eval.running.prompts import PROTOCOLS
@@ -219,24 +218,6 @@ def attributed(notes: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
         yield f"{whose}: {note}"
 
 
-def stated_error(results: Scores) -> float | None:
-    """Return the error that a suite states for its means over tasks.
-
-    In percentage points, at one length, against RULER's 500 rows, in 95 of 100 runs. The number
-    stands in the suite (`ruler_data/suites/mini.yaml`) and holds for runs of all its tasks and
-    rows.
-
-    Returns:
-        None where the suite states none, or a task or rows are missing.
-    """
-    suite = packaged_suite(results.run.data.suite)
-    if suite is None or suite.error is None:
-        return None
-    tasks = {parse_config(name)[0] for name in results.configs}
-    whole = all(config.scored >= suite.rows for config in results.configs.values())
-    return suite.error if whole and tasks == TASKS.keys() else None
-
-
 def notes_of(results: Scores) -> Iterator[str]:
     """Yield what a reader must know before the numbers."""
     yield from (f"incomplete: {text}" for text in shortfall(results))
@@ -260,14 +241,7 @@ def caveats_of(results: Scores) -> Iterator[str]:
         yield "run without the context, as a baseline"
     yield from caveats(run)
     missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
-    error = stated_error(results)
-    if error is not None:
-        yield (
-            f"suite {visible(run.data.suite)}: in 95 of 100 runs its mean of the 13 tasks is "
-            f"within {error:g} points of that of RULER's 500 rows; no error is stated for other "
-            "numbers"
-        )
-    elif run.data.suite != RULER:
+    if run.data.suite != RULER:
         yield f"suite {visible(run.data.suite)}; its means are not comparable with RULER's"
     elif missing:
         yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"

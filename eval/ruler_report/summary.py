@@ -29,7 +29,7 @@ from ruler_report.effective_length import (
 from ruler_report.frame import AVERAGES, BALANCED, Cell, Floats, Rows
 from ruler_report.lineup import Lineup, lineup
 from ruler_report.means import Estimate, Means, mean_percent
-from ruler_report.runs import RULER, stated_error
+from ruler_report.runs import RULER
 from ruler_report.typesetting import Printable, Table, format_length, format_number
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -78,8 +78,6 @@ class Summary(Printable):
             have the same tasks.
         effective: effective lengths by `overall`, `own` (85 % of the score at the shortest length)
             and category; absent unless exactly the tasks of the threshold were run.
-        error: by how much `overall` may differ from the benchmark's, in percentage points, if the
-            suite is a small version of it that states so.
         claims: false claims; None where every question has an answer.
         sample_spread: with several samples of each row, the standard deviation of the mean score
             from sample to sample, by task and length; `overall` is that of the mean over tasks.
@@ -101,7 +99,6 @@ class Summary(Printable):
     mean: Estimate | None
     averages: dict[str, Estimate]
     effective: dict[str, EffectiveLength]
-    error: float | None = None
     claims: Claims | None = None
     sample_spread: Rates = field(default_factory=dict)
 
@@ -280,7 +277,6 @@ def summarize(runs: Lineup | Scores, run: int = 0) -> Summary:
         mean=mean,
         averages=averages if len(averages) == len(AVERAGES) else {},
         effective=dict(_effective_lengths(results, means_own, place)),
-        error=stated_error(results),
         claims=_claims(results, row),
         sample_spread=_sample_spread(results),
     )

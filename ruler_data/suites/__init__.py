@@ -1,6 +1,6 @@
 """Suites: sets of tasks beyond the thirteen, described in YAML files.
 
-    name: sweep_hops
+    name: long_chains
     about: Variable tracking over chains of 2 to 8 hops (Figure 3 of the paper).
     lengths: [4096, 8192]
     rows: 100
@@ -38,8 +38,6 @@ class Suite:
         tasks: by name, in the order of the file.
         lengths: that it is meant for, in tokens, rising; empty for any.
         rows: default number of rows of each config.
-        error: largest difference, in percentage points, between its mean and that of the
-            benchmark's 500 rows, 95 times in 100; None if it was not measured.
     """
 
     name: str
@@ -47,7 +45,6 @@ class Suite:
     tasks: Mapping[str, Task]
     lengths: tuple[int, ...] = ()
     rows: int = 500
-    error: float | None = None
 
 
 #: The benchmark itself.

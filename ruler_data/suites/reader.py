@@ -155,7 +155,6 @@ class _SuiteKeys(BaseModel):
     about: _Line
     lengths: list[Annotated[int, Interval(ge=1, le=99_999_999)]] = []
     rows: Annotated[int, Interval(ge=1, le=MOST_ROWS)] = 500
-    error: Annotated[float, Interval(gt=0, le=100)] | None = None
     headline: Headline = "official"
     include: list[Literal[tuple(TASKS)]] = []  # type: ignore[valid-type]
     tasks: dict[str, Annotated[_AnyTask, Field(discriminator="family")]] = {}
@@ -184,7 +183,7 @@ def read_suite(path: Path) -> Suite:
     if not tasks:
         raise UsageError(path.name, "names no task; give `tasks` or `include`")
     lengths = tuple(sorted(set(suite.lengths)))
-    return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error)
+    return Suite(suite.name, suite.about, tasks, lengths, suite.rows)
 
 
 def _task_problem(name: str, task: Any, tasks_before: Mapping[str, Any]) -> str:  # noqa: ANN401

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
@@ -135,12 +134,14 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
         lambda body: body.replace(b"\n", b"\r"),
     ],
 )
-def test_what_is_ignored_is_told(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    tests = Path(__file__).parent.parent
-    run = shutil.copytree(tests / "frozen_runs" / "1.0.0", tmp_path / "run")
-    journal = run / "answers-0-of-1.jsonl"
+def test_what_is_ignored_is_told(
+    damage: Callable[[bytes], bytes], frozen: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    ruler_eval.run(frozen, out=run, engine="oracle", model="golden", rows=2)
+    (journal,) = run.glob("answers-*.jsonl")
     journal.write_bytes(damage(journal.read_bytes()))
     told = re.compile(rf"{journal.name}.*torn or not")
     assert any(map(told.search, ruler_eval.status(run).notes))
     with pytest.raises(RulerError, match=told):
-        ruler_eval.score(run, tests / "frozen" / "1.0.0")
+        ruler_eval.score(run, frozen)

@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
 
@@ -16,7 +15,7 @@ from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.running import run_dir
-from ruler_eval.running.run_dir import STARTS, RunFolder, RunInfo
+from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.running.sharding import Shard
 from ruler_report.tables import facts
 from tests.builds import until
@@ -31,7 +30,6 @@ from tests.running.processes import (
     started,
     whole_lines,
 )  # fmt: skip
-from tests.runs import run_info
 
 
 def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
@@ -188,26 +186,6 @@ def test_an_answer_to_no_row_is_none(frozen: Path, begun: Path, tmp_path: Path) 
     task, length = first["config"].rsplit("_", 1)
     of_config = table[(table.task == task) & (table.length == int(length))]
     assert of_config.official.tolist()[first["index"]] == 1
-
-
-def test_an_older_runs_options_may_differ(frozen: Path, begun: Path, tmp_path: Path) -> None:
-    """That vLLM's are not recorded any more is tested in tests/engines."""
-    shutil.copytree(begun, tmp_path / "run")
-    (journal,) = (tmp_path / "run").glob("answers-*")
-    journal.rename(tmp_path / "run" / "answers-0-of-1.jsonl")  # as that version named it
-    folder = RunFolder(tmp_path / "run")
-    (folder.path / STARTS).unlink()
-
-    def info(**options: object) -> RunInfo:
-        return run_info(frozen, ["vt_2048"], engine_info={"options": options})
-
-    old = info(max_num_seqs=8, quantization="fp8")
-    written = {"fingerprint": old.fingerprint, **asdict(old)}
-    (folder.path / "run.json").write_text(json.dumps(written))
-    folder.begin(info(quantization="fp8"), Shard())
-    with pytest.raises(UsageError, match="--option quantization is 'fp8' in the folder"):
-        folder.begin(info(quantization="int8"), Shard())
-    assert json.loads((folder.path / "run.json").read_text()) == written
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])

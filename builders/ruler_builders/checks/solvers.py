@@ -69,7 +69,7 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
         else:
             yield f"column outputs does not contain {difference[0]!r}, which the prompt gives"
     yield from _evidence_findings(row, solution.evidence)
-    if row.haystack not in (None, span := haystack_of(task, row.context)):  # None in older rows
+    if row.haystack not in (None, span := haystack_of(task, row.context)):  # None in imported rows
         yield f"column haystack is {row.haystack}, the prompt's is {span}"
 
 

@@ -112,7 +112,6 @@ def import_rows(
         tasks = {name: all_tasks()[name] for name in sorted(names - TASKS.keys())}
         manifest = Manifest(
             data_version=DATA_VERSION,
-            rows_version=DATA_VERSION,
             package_version=__version__,
             seed=0,
             suite="ruler2" if tasks else "ruler",

@@ -166,7 +166,6 @@ def empty_manifest(plan: BuildPlan, context: BuildContext) -> Manifest:
     }
     return Manifest(
         data_version=DATA_VERSION,
-        rows_version=DATA_VERSION,
         package_version=__version__,
         seed=plan.seed,
         suite=plan.suite.name,
@@ -226,7 +225,7 @@ def _difference(earlier: Manifest, later: Manifest, rows: int) -> str:
     fewest = min((info.rows for info in earlier.configs.values()), default=rows)
     files = old.fingerprint if old.counts_like(new) else new.fingerprint
     for name, before, now in (
-        ("data version", earlier.rows_version, later.rows_version),
+        ("data version", earlier.data_version, later.data_version),
         ("rows", fewest, rows),
         ("tokenizer", old.name, new.name),
         ("tokenizer files", old.fingerprint, files),

@@ -453,11 +453,7 @@ def _check_same_inputs(new: Manifest, base: Release, names: list[str]) -> None:
     _check_tokenizer(where, old, new)
     used = {source for name in names for source in old.table[parse_config(name)[0]].sources}
     old = replace(old, sources=tuple(source for source in old.sources if source.name in used))
-    versions = (manifest.rows_version.split(".")[0] for manifest in (old, new))
-    for difference, before, now in (
-        ("rows of data version", *versions),
-        *compared_inputs(old, new),
-    ):
+    for difference, before, now in compared_inputs(old, new):
         if names and before != now:
             msg = (
                 f"{where} was built with {difference} {before}, this folder with {now}; build "

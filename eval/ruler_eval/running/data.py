@@ -42,15 +42,10 @@ class DataInfo:
     tokenizer_fingerprint: str
     digests: dict[str, str]  # content digest of each config of the run
     rows: dict[str, int]  # number of rows of each config, the first ones
-    #: sha256 of what else decides on the rows: the hashes of the sources and the reserve; empty in
-    #: runs of versions that did not record it.
-    inputs: str = ""
+    #: sha256 of what else decides on the rows: the hashes of the sources and the reserve.
+    inputs: str
     edition: str = BALANCED
-    #: Data version of the package that drew the rows, whatever their release is called; empty in
-    #: runs of versions that did not record it.
-    rows_version: str = ""
-    #: sha256 of the essays among the sources; empty in runs of versions that did not record it.
-    essays: str = ""
+    essays: str = ""  # sha256 of the essays among the sources; empty without essays
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,6 @@ class Dataset:
             rows=dict(self.rows),
             inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
-            rows_version=manifest.rows_version,
             essays=next(
                 (source.sha256 for source in manifest.sources if source.name == "essays"), ""
             ),

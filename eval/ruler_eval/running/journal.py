@@ -58,7 +58,7 @@ class Journal:
 
 
 def run_of(path: Path) -> str | None:
-    """Return the run that a journal is of; None for one of a version that did not say it.
+    """Return the run that a journal is of; None if its name is not that of a journal.
 
     >>> run_of(Path("answers-0-of-8.20261125T101502Z-271828-9f3c.3f2a.jsonl"))
     '3f2a'

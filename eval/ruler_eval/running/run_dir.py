@@ -35,7 +35,7 @@ from ruler_data.files import (
     unwritable,
     write_file,
 )
-from ruler_data.manifest import BALANCED, FILENAME, reader_of
+from ruler_data.manifest import FILENAME, reader_of
 from ruler_data.names import counted, quote
 from ruler_data.version import __version__
 from ruler_eval.running import journal
@@ -128,16 +128,14 @@ class RunInfo:
 
     @property
     def fingerprint(self) -> str:
-        """One sha256 over all of it. Answers of different fingerprints are never mixed."""
+        """One sha256 over all of it. Answers of different fingerprints are never mixed.
+
+        What is empty is left out, so that a field that a later version adds changes no fingerprint.
+        """
         body = asdict(self)
-        del body["data"]["essays"]  # `inputs` stands for them
-        if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
-            del body["data"]["edition"]
-        del body["data"]["rows_version"]  # the digests stand for it
-        if not self.procedure:
-            del body["procedure"]
-        if not self.seen:
-            del body["seen"]
+        for part in (body["data"], body):
+            for name in [name for name, value in part.items() if value in (None, "", {})]:
+                del part[name]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -146,9 +144,6 @@ class RunInfo:
 #: does not know it.
 COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
     "editions": lambda run: run.data.edition,
-    "MAJOR data versions": lambda run: (run.data.rows_version or run.data.data_version).partition(
-        "."
-    )[0],
     "protocols": lambda run: run.protocol,
     "contexts": lambda run: "left out" if run.no_context else "given",
     "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
@@ -363,11 +358,9 @@ class RunFolder:
         """
         info, notes = read_info(self.path), [] if torn is None else torn
         records, foreign, rows = list[Answer](), Counter[str](), info.data.rows
-        has_names = any("journal" in start for start in self.starts())
         for path in sorted(self.path.glob(ANSWER_FILES)):
             ignored, run = list[str](), journal.run_of(path)
-            # Since journals have unique names, which starts record, each names its run.
-            is_own = run == info.short_fingerprint or (run is None and not has_names)
+            is_own = run == info.short_fingerprint
             for record in journal.read(path, ignored):
                 is_row = record.index < rows.get(record.config, 0) and record.sample < info.samples
                 if is_own and is_row:
@@ -391,13 +384,12 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
-    # Older versions recorded free options, and texts that are redacted now.
     before, now = (dict(_leaves(redact(body, distinct=True))) for body in (recorded, requested))
     lines: dict[str, str] = {}
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
         old, new = (ascii(body[name]) if name in body else "missing" for body in (before, now))
-        free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
         # What is seen of a server is seen again at each start; a template may tell the date.
+        free = name == "fingerprint"
         if name.startswith("seen."):
             free = name != "seen.offset" or _is_date(before.get(name), now.get(name))
         if old != new and not free:

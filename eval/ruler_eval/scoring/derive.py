@@ -268,7 +268,7 @@ def suspicion(scores: Scores) -> str:
 def blind_floor_of(scores: Scores, task: str, length: int) -> float | None:
     """Return the blind floor of a task of a run, in [0, 1]: as recorded, or of the package."""
     recorded = scores.configs[config_name(task, length)].floor
-    if recorded and recorded.blind is not None:
+    if recorded:
         return recorded.blind
     return blind_floor(task, length, scores.run.data.suite)
 

@@ -17,7 +17,7 @@ from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: What a run records of its rows and the manifest says, too.
-RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition")
+RECORDED = ("suite", "seed", "sample", "tokenizer", "tokenizer_fingerprint", "edition", "essays")
 
 
 def rows_of_run(
@@ -97,15 +97,5 @@ def _differences(recorded: DataInfo, data: Dataset) -> Iterator[str]:
     actual = data.info
     for name in RECORDED:
         said, true = getattr(recorded, name), getattr(actual, name)
-        if said != true:
-            yield f"the run says that {name} is {said}, the manifest of the rows {true}"
-    is_local = not recorded.repo and not actual.repo  # a release has a version of its own
-    versions = {
-        "rows_version": (recorded.rows_version or actual.rows_version, actual.rows_version),
-        "essays": (recorded.essays or actual.essays, actual.essays),
-        "data_version": (recorded.data_version, actual.data_version) if is_local else ("", ""),
-        "inputs": (recorded.inputs or actual.inputs, actual.inputs) if is_local else ("", ""),
-    }
-    for name, (said, true) in versions.items():
         if said != true:
             yield f"the run says that {name} is {said}, the manifest of the rows {true}"
