@@ -3,6 +3,8 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,6 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.files import cache_dir
@@ -21,6 +25,8 @@ from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring import scores as module
 from ruler_eval.scoring.scores import Scores, load_scores, means, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
+from ruler_eval.scoring.table import SCHEMA, Line, to_table
+from tests.commands import HANG
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
 
 FEW = ("vt_4096", "qa_1_4096", "niah_single_1_4096")
@@ -72,6 +78,48 @@ def test_the_table_is_what_a_person_counts(sample_build: Path, scored: Path) -> 
     assert wrong.label.notna().all() and (table.exact <= table.official).all()
     shown = table[table.depth.notna()]
     assert (shown.shown.map(all) == (shown.official == 1)).all()
+
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "label": st.text(),
+    "error": st.text(),
+    "official": st.floats(allow_nan=False),
+    "answer_tokens": st.integers(0, 2**53),
+    "empty": st.booleans(),
+    "depth": st.lists(st.floats(0, 1)),
+    "shown": st.lists(st.booleans()),
+}
+
+
+@given(st.lists(st.fixed_dictionaries({n: st.none() | v for n, v in VALUES.items()}), max_size=20))
+def test_a_table_holds_what_its_lines_hold(values: list[dict[str, Any]]) -> None:
+    """The oracle is pyarrow's own way from values to arrays."""
+    lines = [Line("vt", 4096, index, 0, "0" * 16, **more) for index, more in enumerate(values)]
+    table = to_table(lines)
+    table.validate(full=True)
+    for name in VALUES:
+        expected = pa.array([more[name] for more in values], _plain_type(name))
+        assert table[name].cast(expected.type).combine_chunks().equals(expected)
+
+
+def _plain_type(name: str) -> pa.DataType:
+    kind = SCHEMA.field(name).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def test_scoring_and_its_file_need_no_pandas(sample_build: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sample_build, golden, ["vt_4096"])
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom ruler_eval.scoring import scores\n"
+        f"found = scores.load_scores({str(run)!r}, {str(sample_build)!r})\n"
+        f"scores.write_scores(Path({str(tmp_path / 'x.parquet')!r}), found)\n"
+        f"scores.load_scores({str(run)!r})\n"
+        "print([name for name in ('pandas', 'huggingface_hub', 'datasets') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG, check=True
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_what_is_written_is_read_back_and_by_pandas(scored: Path) -> None:
