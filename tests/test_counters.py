@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -26,6 +27,8 @@ from ruler_data.tokenizers.counters import (
     FUZZ,
     Counter,
     CounterName,
+    Ids,
+    Text,
     check_parity,
     decoded,
     gigatoken_counter,
@@ -150,9 +153,11 @@ def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
 def test_every_process_checks_its_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = Counter.ids
 
-    def wrong(self: Counter, text: str) -> list[int]:
-        is_wrong = self.version.startswith("gigatoken") and "special magic number" in text
-        return exact(self, text) + [1] * is_wrong
+    def wrong(self: Counter, text: Text) -> Ids:
+        ids = exact(self, text)
+        if self.version.startswith("gigatoken") and "special magic number" in decoded(text):
+            return np.append(ids, 1)
+        return ids
 
     monkeypatch.setattr(Counter, "ids", wrong)
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test

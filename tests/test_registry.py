@@ -131,7 +131,9 @@ def test_kimi_has_the_ids_of_its_library(tmp_path: Path, monkeypatch: pytest.Mon
     made = load_tokenizer("kimi-k2")
     for text in (*FUZZ, "中文English混合 汉字abc", "LONDONisburning don't CAN'T x", "日本のテスト"):
         prompt = f"<|im_user|>{text}<|im_end|> It is"
-        assert made.prompt_ids(text, " It is") == encoding.encode(prompt, allowed_special="all")
+        assert made.prompt_ids(text, " It is").tolist() == encoding.encode(
+            prompt, allowed_special="all"
+        )
         assert made.count([text]) == [len(encoding.encode(text, allowed_special="all"))]
     assert made.info.hub_id == "moonshotai/Kimi-K2-Instruct" and made.info.identity
     (folder / "tiktoken.model").write_bytes(b"no ranks\n")

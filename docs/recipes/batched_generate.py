@@ -65,7 +65,7 @@ def decode(
     # Since version 5.24 of transformers, which warns of the older name.
     is_new = "cache" in signature(network.forward).parameters
     held = "cache" if is_new else "past_key_values"
-    prompts = [request.ids for request in requests]
+    prompts = [request.ids.tolist() for request in requests]
     limits = [request.max_tokens for request in requests]
     answers: list[list[int]] = []
     caches: list[DynamicCache] = []

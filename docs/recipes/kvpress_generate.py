@@ -43,7 +43,7 @@ def generate(
     stops = {ends} if isinstance(ends, int) else set(ends or ())
     tokenizer = tokenizer_of(model)
     for request in requests:
-        ids = torch.tensor([request.ids], device=network.device)
+        ids = torch.tensor(request.ids.astype("int64"), device=network.device)[None]
         with torch.inference_mode(), getattr(kvpress, press)(compression_ratio=ratio)(network):
             output = network.generate(
                 ids,

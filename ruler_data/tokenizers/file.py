@@ -11,7 +11,7 @@ import numpy as np
 import tokenizers
 
 from ruler_data.files import read_json
-from ruler_data.tokenizers.counters import Counter, Text, decoded, gigatoken_counter
+from ruler_data.tokenizers.counters import Counter, Ids, Text, decoded, gigatoken_counter
 
 
 def opened(path: Path) -> "TokenizerFile":
@@ -48,9 +48,10 @@ class TokenizerFile:
         encoded = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         return [len(encoding) for encoding in encoded]
 
-    def decode(self, ids: Sequence[int], skip_special: bool) -> str:
+    def decode(self, ids: Sequence[int] | Ids, skip_special: bool) -> str:
         """Return the text of token ids."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)
+        numbers = np.asarray(ids).tolist()
+        return self._tokenizer.decode(numbers, skip_special_tokens=skip_special)
 
     def id_of(self, token: str) -> int | None:
         """Return the id of a token's text, or None."""
@@ -68,9 +69,9 @@ class TokenizerFile:
         """Return the version of gigatoken, which now has loaded the file."""
         return self._fast.version
 
-    def fast_ids(self, text: Text) -> list[int]:
+    def fast_ids(self, text: Text) -> Ids:
         """Return what `ids` does, by gigatoken."""
-        return np.asarray(self._fast.encode(text)).tolist()  # type: ignore[no-any-return]
+        return self._fast.ids(text)
 
     def fast_counts(self, texts: Sequence[Text]) -> list[int]:
         """Return what `counts` does, by gigatoken."""

@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
+
 from ruler_data import memory
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import (
@@ -21,7 +23,12 @@ from ruler_data.files import (
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.chat_template import TemplateError, first_line, run_template
-from ruler_data.tokenizers.counters import Counter, Probes, check_parity
+from ruler_data.tokenizers.counters import (
+    Counter,
+    Ids,
+    Probes,
+    check_parity,
+)
 from ruler_data.tokenizers.file import digest, opened
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 
@@ -156,7 +163,8 @@ class HfTokenizer(PromptTokenizer):
         for turn in TURNS:
             try:
                 text = self.render(turn, PREFIX)
-                prompts.append(self._missing_bos(text.encode()) + self._stock.ids(text))
+                bos = self._missing_bos(text.encode())
+                prompts.append(bos + self._stock.ids(text).tolist())
             except UsageError:  # the template refuses a user turn
                 prompts.append(None)
         words = cached_bytes(  # since parsing takes a second
@@ -205,17 +213,19 @@ class HfTokenizer(PromptTokenizer):
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
-    ) -> list[int]:
+    ) -> Ids:
         """Return the token ids of a prompt; see `PromptTokenizer.prompt_ids`."""
         text = self.render(content, answer_prefix, variables)
         bos = self._missing_bos(text[: len(self._bos_text or "")].encode())
         if variables is None and not bos and self.wants_bos and self.bos_id is not None:
             bos = [self.bos_id]  # the template, which is not used here, would write it
-        return bos + (self._fast.counter if self._fast else self._stock).ids(text)
+        counter = self._fast.counter if self._fast else self._stock
+        ids = counter.ids(text)
+        return np.concatenate([np.array(bos, dtype=np.uint32), ids]) if bos else ids
 
-    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
+    def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
-        return self._ask(self._file.decode, list(ids), not special)
+        return self._ask(self._file.decode, ids, not special)
 
     @property
     def bos_id(self) -> int | None:

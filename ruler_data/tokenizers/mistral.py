@@ -10,12 +10,15 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ruler_data.errors import UsageError
 from ruler_data.files import JSON_BYTES, cache_dir, cached_bytes, hash_files, parse_json, read_bytes
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
     Counter,
+    Ids,
     Probes,
     Text,
     check_parity,
@@ -86,15 +89,17 @@ class MistralCommonTokenizer(PromptTokenizer):
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
-    ) -> list[int]:
+    ) -> Ids:
         """Return the token ids of a prompt; the library's template has no variables.
 
         The answer prefix is encoded as text after the user turn, because the library's messages
         with `prefix=True` would drop the space at the end of the prefix of vt.
         """
         if variables is None:
-            return list(self._plain.encode(content + answer_prefix, bos=True, eos=False))
-        return self._turn(content) + (self._reference.ids(answer_prefix) if answer_prefix else [])
+            ids = self._plain.encode(content + answer_prefix, bos=True, eos=False)
+            return np.array(ids, dtype=np.uint32)
+        turn = np.array(self._turn(content), dtype=np.uint32)
+        return np.concatenate([turn, self._reference.ids(answer_prefix)])
 
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
@@ -103,12 +108,12 @@ class MistralCommonTokenizer(PromptTokenizer):
         turn = content if variables is None else self.decode(self._turn(content))
         return turn + answer_prefix
 
-    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
+    def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
         from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 
         policy = SpecialTokenPolicy.KEEP if special else SpecialTokenPolicy.IGNORE
-        return str(self._plain.decode(list(ids), special_token_policy=policy))
+        return str(self._plain.decode(np.asarray(ids).tolist(), special_token_policy=policy))
 
     def _turn(self, content: str) -> list[int]:
         from mistral_common.protocol.instruct.messages import UserMessage

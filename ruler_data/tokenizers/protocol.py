@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from ruler_data.errors import UsageError
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import Counter, CounterName, Probes, Text, decoded
+from ruler_data.tokenizers.counters import Counter, CounterName, Ids, Probes, Text, decoded
 
 #: No variables for the chat template.
 PLAIN: Mapping[str, object] = MappingProxyType({})
@@ -163,7 +163,7 @@ class PromptTokenizer(ABC):
     @abstractmethod
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
-    ) -> list[int]:
+    ) -> Ids:
         """Return the token ids of a prompt, with exactly one BOS where the model has one.
 
         Args:
@@ -180,7 +180,7 @@ class PromptTokenizer(ABC):
         """Return the text of `prompt_ids`, for people to read."""
 
     @abstractmethod
-    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
+    def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
 
 

@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.network import download
-from ruler_data.tokenizers.counters import Counter, CounterName, Probes, decoded
+from ruler_data.tokenizers.counters import (
+    Counter,
+    CounterName,
+    Ids,
+    Probes,
+    decoded,
+)
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer, installed
 
 if TYPE_CHECKING:
@@ -50,9 +58,9 @@ class TiktokenTokenizer(PromptTokenizer):
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
-    ) -> list[int]:
+    ) -> Ids:
         """Return the token ids of the plain text of a prompt."""
-        return self._encoding.encode_ordinary(content + answer_prefix)
+        return np.array(self._encoding.encode_ordinary(content + answer_prefix), dtype=np.uint32)
 
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
@@ -60,9 +68,9 @@ class TiktokenTokenizer(PromptTokenizer):
         """Return the plain text of a prompt."""
         return content + answer_prefix
 
-    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
+    def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids; plain prompts have no special tokens."""
-        return self._encoding.decode(list(ids))
+        return self._encoding.decode(np.asarray(ids).tolist())
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Keep tiktoken, without a word for `auto`."""

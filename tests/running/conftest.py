@@ -43,7 +43,7 @@ def golden(frozen: Path, tokenizer: PromptTokenizer) -> Say:
     known = {}
     for row in read_rows(frozen / config_file("vt_2048")):
         turn = row.context + row.question
-        known[json.dumps(tokenizer.prompt_ids(turn, row.answer_prefix))] = row.outputs
+        known[json.dumps(tokenizer.prompt_ids(turn, row.answer_prefix).tolist())] = row.outputs
         known[turn] = row.outputs
     return lambda body: ", ".join(
         known[

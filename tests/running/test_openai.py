@@ -60,7 +60,7 @@ def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_t
                 out += ["--tokenizer", "qwen2.5"]
             done = succeeded(evaluate("run", *here, *out, env=env))
             assert [body["prompt"] for body in server.seen] == [
-                own.prompt_ids(row.context + row.question, row.answer_prefix)
+                own.prompt_ids(row.context + row.question, row.answer_prefix).tolist()
             ]
             check = evaluate("run", "--check", *here, env=env)
         guessed = f"rendered with tiny (the data's): the tokenizer of {model} is not known here"
@@ -151,7 +151,7 @@ def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
     fault: str,
 ) -> None:  # fmt: skip
     row = next(row for row in read_rows(frozen / config_file("vt_2048")) if row.index == 5)
-    poison = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix)
+    poison = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix).tolist()
     broken, reason = LASTING[fault]
 
     def only(number: int, body: Body) -> Reply | object:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -84,7 +85,7 @@ def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> N
     places = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
     job = SimpleNamespace(
         data=SimpleNamespace(read_alike=lambda config, rows: [rows_of(["a"] * 3)[n] for n in rows]),
-        request=lambda config, row: Request(config, row, [1], 30),
+        request=lambda config, row: Request(config, row, np.array([1], dtype=np.uint32), 30),
     )
     pending = [(config, index, sample) for sample in (0, 1) for config, index in places]
     found = [request.key for request in requests(cast(Any, job), pending)]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import count
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ruler_data.row import Row
@@ -48,7 +49,8 @@ def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[An
     monkeypatch.setitem(sys.modules, "vllm", fake)
     device = SimpleNamespace(current_platform=SimpleNamespace(get_device_name=lambda: "H9"))
     monkeypatch.setitem(sys.modules, "vllm.platforms", device)
-    requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
+    ids = np.array([1], dtype=np.uint32)
+    requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), ids, 1) for n in range(ROWS))
     return list(vllm._generate({"max_num_seqs": option}, EvalConfig("x"), requests))
 
 

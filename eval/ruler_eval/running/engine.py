@@ -19,6 +19,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row, question_digest
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.counters import Ids
 from ruler_eval.running.answers import LARGEST, Answer, Key, why_unanswered
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.models import Model
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 KINDS = get_type_hints(Answer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """One row, or one sample of it, as an engine gets it.
 
@@ -40,7 +41,7 @@ class Request:
         config: e.g. `vt_4096`.
         row: the frozen row; its context and its question are separate. A function gets it without
             what the prompt leaves out.
-        ids: token ids of the prompt, as rendered here.
+        ids: token ids of the prompt, as rendered here: an array of uint32.
         max_tokens: tokens that the answer may take.
         prompt: the prompt as text, only for engine `python`; a BOS that the tokenizer adds itself
             is in `ids` only.
@@ -49,7 +50,7 @@ class Request:
 
     config: str
     row: Row
-    ids: list[int]
+    ids: Ids
     max_tokens: int
     prompt: str = ""
     sample: int = 0

@@ -408,7 +408,7 @@ class Client:
         elif self.options.api == "text":
             body["prompt"] = content + prefix
         else:
-            body["prompt"] = request.ids
+            body["prompt"] = request.ids.tolist()
         return _without_null({**dialect.fields, **body, **self.options.body})
 
 

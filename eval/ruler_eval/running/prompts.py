@@ -22,6 +22,7 @@ from ruler_data.row import Row
 
 if TYPE_CHECKING:
     from ruler_data.tokenizers import PromptTokenizer
+    from ruler_data.tokenizers.counters import Ids
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
@@ -71,7 +72,7 @@ class PromptFormat:
         ending = row.answer_prefix if self.prefix_in_turn else ""
         return replace(row, question=row.question + ending, answer_prefix="")
 
-    def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
+    def ids(self, tokenizer: PromptTokenizer, row: Row) -> Ids:
         """Return the token ids of a row's prompt."""
         return tokenizer.prompt_ids(*self.parts(row), self.protocol.variables)
 

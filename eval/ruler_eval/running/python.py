@@ -2,7 +2,7 @@
 
     def generate(requests, ratio=0.5):          # in mykv.py; a list of up to `batch` requests
         for request in requests:
-            yield compressed_model(ratio).answer(request.ids, request.max_tokens)
+            yield compressed_model(ratio).answer(request.ids.tolist(), request.max_tokens)
 
     ruler-eval run ... --engine python --option function=mykv:generate --option ratio=0.25
 
@@ -150,7 +150,7 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
     try:
         # Copies, which a function may change: the records are of what was rendered here.
         copies = [
-            replace(request, ids=[*request.ids], row=prompts.prompt_row(request.row))
+            replace(request, ids=request.ids.copy(), row=prompts.prompt_row(request.row))
             for request in batch
         ]
         output = function(copies)

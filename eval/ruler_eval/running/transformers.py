@@ -61,7 +61,7 @@ def _generate(
     tokenizer = tokenizer or model.tokenizer()
     for request in filter(None, requests):
         start = time.monotonic()
-        ids = torch.tensor([request.ids], device=device)
+        ids = torch.tensor(request.ids.astype("int64"), device=device)[None]
         if config.temperature:
             torch.manual_seed(request.seed)
         try:

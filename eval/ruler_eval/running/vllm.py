@@ -121,7 +121,7 @@ def _generate(
                     max_tokens=request.max_tokens,
                     skip_special_tokens=False,  # some models mark reasoning by special tokens
                 )
-                prompt = {"prompt_token_ids": request.ids}
+                prompt = {"prompt_token_ids": request.ids.tolist()}
                 try:
                     (name,) = llm.enqueue(prompt, params, use_tqdm=False)
                 except ValueError as error:
