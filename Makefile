@@ -217,6 +217,9 @@ imports: $(VENV)/.dev ## Check who imports whom
 bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' $(if $(SOURCES),--sources '$(SOURCES)') --rows $(or $(ROWS),20)
 
+size: $(VENV)/.build ## Count what there is to read: syntax nodes of each room
+	$(BIN)/python benchmarks/size.py
+
 regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_report_golden.py tests/test_upstream.py
 
