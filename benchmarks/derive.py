@@ -1,36 +1,34 @@
-"""What derived results cost: CPU seconds for 39,000 rows, and for a board of many runs.
+"""What a table of scores costs: CPU seconds for 39,000 rows, and for many runs derived before.
 
-    python benchmarks/derive.py --data FOLDER [--runs 200] [--rows 500] [--pool]
+    python benchmarks/derive.py --data FOLDER [--runs 200]
 
 Answers are made up for every row of a built folder: seven in ten right, the others of five kinds
-that have to be looked up in the context. Scores are derived, then read from results.json; those of
-right answers come from the columns of the questions alone. The cost of 39,000 rows is estimated
-from those of two and of all rows a config, so the folder needs all tasks and lengths, but few rows.
-The board is of runs whose results are in memory, with the same rows, or each with half of a pool.
+that have to be looked up in the context. The table is derived, then read from the user's cache;
+that of right answers comes from the columns of the questions alone. The cost of 39,000 rows is
+estimated from those of two and of all rows a config, so the folder needs all tasks and lengths, but
+few rows. The many runs have 39,000 rows each: their tables are in the cache, their answers on disk.
 """
 
 import argparse
 import json
 import os
 import random
-import resource
 import tempfile
 from collections import deque
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 from measuring import about, cpu, facts
-from report import results_of
 
 from ruler_data import TASKS, parse_config
 from ruler_data.row import Row
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.data import Dataset, open_dataset
+from ruler_eval.running.journal import NAME
 from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo
-from ruler_eval.scoring.derive import derive, load_scores
-from ruler_eval.scoring.results import FILENAME
-from ruler_report.board import build
+from ruler_eval.scoring.scores import derive, keep, load_scores
 
 #: Rows of a config of the suite `ruler`.
 RELEASED = 500
@@ -58,12 +56,17 @@ def answer_to(row: Row, config: str) -> str:
     return rng.choice((*WRONG, f"1. {row.outputs[0]}\n2. {row.context[2000:2030]}"))
 
 
+def journal_of(folder: Path, info: RunInfo) -> Path:
+    """Return the file for the answers of a run."""
+    return folder / NAME.format("0-of-1", "made-up", info.short_fingerprint)
+
+
 def write_run(folder: Path, data: Dataset) -> None:
     """Write a run over all rows of a folder."""
     info = RunInfo(data.info, "org/model", None, "completion", "made up")
     folder.mkdir()
     (folder / RUN_FILE).write_text(json.dumps(asdict(info)), encoding="utf-8")
-    with (folder / "answers-0-of-1.jsonl").open("w", encoding="utf-8") as file:
+    with journal_of(folder, info).open("w", encoding="utf-8") as file:
         for config in data.rows:
             for row in data.read(config):
                 text = answer_to(row, config)
@@ -71,56 +74,68 @@ def write_run(folder: Path, data: Dataset) -> None:
                 file.write(json.dumps(asdict(answer)) + "\n")
 
 
+def runs_derived_before(folder: Path, run: Path, number: int) -> list[Path]:
+    """Write runs of 39,000 rows whose tables are in the cache; only their models differ."""
+    scores = load_scores(run)
+    rows = RELEASED * len(scores.run.data.rows)
+    times = -(-rows // scores.rows)
+    table = pa.concat_tables([scores.table] * times).slice(0, rows).combine_chunks()
+    lines = journal_of(run, scores.run).read_bytes().splitlines(keepends=True)
+    answers = folder / "answers"
+    answers.write_bytes(b"".join((lines * times)[:rows]))
+    places = []
+    for place in range(number):
+        path = folder / str(place)
+        path.mkdir()
+        info = replace(scores.run, model=f"org/model-{place}")
+        (path / RUN_FILE).write_text(json.dumps(asdict(info)), encoding="utf-8")
+        journal_of(path, info).hardlink_to(answers)
+        keep(path, replace(scores, table=table, run=info))
+        places.append(path)
+    return places
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=RELEASED)
-    parser.add_argument("--pool", action="store_true", help="each run has half of a pool")
-    given = parser.parse_args()
+    options = parser.parse_args()
     measured = {}
     with tempfile.TemporaryDirectory() as name:
         os.environ["RULER_CACHE"] = str(Path(name, "cache"))
-        if given.data:
-            data, run = open_dataset(str(given.data)), Path(name, "run")
-            write_run(run, data)
-            load_scores(run, str(given.data))  # what is loaded once
-            answers = RunFolder(run).answers()
-            right = {
-                (config, row.index, 0): replace(
-                    answers[config, row.index, 0], text=right_answer(row, config)
-                )
-                for config in data.rows
-                for row in data.question_rows(config)
-            }
-            many = max(data.rows.values())
-            costs = []
-            for rows in (FEW, many):
-                part = data.choose(rows=rows)
-                info = RunInfo(part.info, "org/model", None, "completion", "made up")
-                costs.append([cpu(partial(derive, info, said, part)) for said in (answers, right)])
-            (few, few_right), (whole, whole_right) = costs
-            steps = (RELEASED - many) / (many - FEW)
-            estimate = whole + steps * (whole - few)
-            official = whole_right + steps * (whole_right - few_right)
-            again = cpu(lambda: load_scores(run, str(given.data)))
-            read = cpu(lambda: [deque(data.read(config), maxlen=0) for config in data.rows])
-            measured["derived / read and nothing else"] = f"{whole / read:.1f}"
-            measured["rows derived"] = (
-                f"{estimate:.1f} CPU s for {RELEASED * len(data.rows):,} rows, "
-                f"estimated from {sum(data.rows.values()):,}; from {FILENAME} {again:.2f} CPU s"
+        data, run = open_dataset(str(options.data)), Path(name, "run")
+        write_run(run, data)
+        load_scores(run, str(options.data))  # what is loaded once
+        answers = RunFolder(run).answers()
+        right = {
+            (config, row.index, 0): replace(
+                answers[config, row.index, 0], text=right_answer(row, config)
             )
-            measured["all right, no context read"] = f"{official:.1f} CPU s"
-        if given.runs:
-            pool = 2 * given.rows if given.pool else 0
-            runs = [results_of(n, given.rows, 0.6 / given.runs, pool) for n in range(given.runs)]
-            spent = cpu(lambda: build(runs))
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-            measured["board"] = (
-                f"{spent:.1f} CPU s for {given.runs} runs of {given.rows} rows; {peak:.0f} MB, the "
-                "runs and Python included"
-            )
+            for config in data.rows
+            for row in data.question_rows(config)
+        }
+        many = max(data.rows.values())
+        costs = []
+        for rows in (FEW, many):
+            chosen = data.choose(rows=rows)
+            info = RunInfo(chosen.info, "org/model", None, "completion", "made up")
+            costs.append([cpu(partial(derive, info, said, chosen)) for said in (answers, right)])
+        (few, few_right), (whole, whole_right) = costs
+        steps = (RELEASED - many) / (many - FEW)
+        estimate = whole + steps * (whole - few)
+        official = whole_right + steps * (whole_right - few_right)
+        read = cpu(lambda: [deque(data.read(config), maxlen=0) for config in data.rows])
+        measured["derived / read and nothing else"] = f"{whole / read:.1f}"
+        measured["rows derived"] = (
+            f"{estimate:.1f} CPU s for {RELEASED * len(data.rows):,} rows, "
+            f"estimated from {sum(data.rows.values()):,}"
+        )
+        measured["all right, no context read"] = f"{official:.1f} CPU s"
+        if options.runs:
+            places = runs_derived_before(Path(name), run, options.runs)
+            spent = cpu(lambda: [load_scores(place) for place in places])
+            measured["derived before"] = f"{spent:.1f} CPU s for {options.runs} runs"
     print(*facts(about("numpy", "pyarrow") | measured), sep="\n")
 
 

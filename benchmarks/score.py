@@ -21,6 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
+from derive import journal_of
 from measuring import about, cpu, facts, run, table
 
 from ruler_data import TASKS, parse_config
@@ -40,13 +41,13 @@ import hashlib, json, sys, time
 from pathlib import Path
 from ruler_eval.running.data import open_dataset
 from ruler_eval.running.run_dir import RunFolder, read_info
-from ruler_eval.scoring.derive import derive
+from ruler_eval.scoring.scores import derive
 data, folder = open_dataset(sys.argv[1]), RunFolder(Path(sys.argv[2]))
 answers, info = folder.answers(), read_info(folder.path)
 start = time.process_time()
 scores = derive(info, answers, data)
 spent = time.process_time() - start
-columns = [[*map(list, (c.scores, c.exact, c.f1))] for c in scores.configs.values()]
+columns = [scores.table[name].to_pylist() for name in ("official", "exact", "f1")]
 print(spent, hashlib.sha256(json.dumps(columns).encode()).hexdigest())
 """
 
@@ -59,7 +60,7 @@ def make_run(
     run = RunInfo(replace(data, rows=rows).info, "org/model", None, "completion", "made up")
     folder.mkdir()
     (folder / RUN_FILE).write_text(json.dumps(asdict(run)), encoding="utf-8")
-    with (folder / "answers-0-of-1.jsonl").open("w", encoding="utf-8") as file:
+    with journal_of(folder, run).open("w", encoding="utf-8") as file:
         for config in rows:
             for row, _ in zip(data.read(config), range(rows[config]), strict=False):
                 right = random.Random(f"{config}/{row.index}").random() < right_share
@@ -75,7 +76,7 @@ def make_run(
 def predictions(run: Path, data: Dataset) -> Said:
     """Return predictions beside golden answers, by config, as upstream's functions take them."""
     texts: dict[str, list[str]] = {}
-    with (run / "answers-0-of-1.jsonl").open(encoding="utf-8") as file:
+    with next(run.glob("answers-*")).open(encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
             texts.setdefault(record["config"], []).append(clean(record["text"]))

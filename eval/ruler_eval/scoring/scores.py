@@ -276,6 +276,11 @@ def score_run(
     return scores
 
 
+def keep(folder: Path, scores: Scores) -> None:
+    """Keep the scores of a run in the user's cache, as if they had been derived here."""
+    _keep(_key_of_run(folder), scores)
+
+
 def _answer_files(folder: Path) -> list[Path]:
     """Return the journals of a run."""
     paths = sorted(folder.glob(ANSWER_FILES))
