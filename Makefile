@@ -20,7 +20,8 @@ BIN := $(VENV)/bin
 # Most of what is installed is never imported: bytecode comes with the first import. Where tests run
 # it is made before, on all cores: their processes would each compile the same modules.
 # After `make locked` all is there, by its hash: nothing is downloaded, not even what builds the package.
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile $$(test ! -e $(VENV)/.locked || echo --no-build-isolation --no-index) $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+# Older versions of pip do not read SSL_CERT_FILE.
+PIP = $(if $(SSL_CERT_FILE),REQUESTS_CA_BUNDLE="$${REQUESTS_CA_BUNDLE:-$$SSL_CERT_FILE}") $(BIN)/python -m pip install --disable-pip-version-check --no-compile $$(test ! -e $(VENV)/.locked || echo --no-build-isolation --no-index) $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
 COMPILED = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true # some packages hold what is no Python
 # How far pip is: one line that counts packages on a terminal, nothing in a log.
 COUNTED = | awk -v told="$$(test -t 2 && echo 1)" '/^(Collecting|Obtaining) / {n++; if (told) printf "\rset-up: %d packages, now %-40.40s", n, $$2 > "/dev/stderr"} /^Installing/ {if (told) printf "\rset-up: installing %d packages%-40s\n", n, "" > "/dev/stderr"}'
@@ -77,8 +78,8 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	@echo 'set-up: $(VENV), once (180 MB of packages)'
-	@$(PIP) --editable '.[build]' $(COUNTED)
+	@echo 'set-up: $(VENV), once (190 MB of packages)'
+	@$(PIP) --editable '.[build,report]' $(COUNTED)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
@@ -102,7 +103,7 @@ locked: $(VENV)/.made ## Install the tested versions by their hashes (Linux x86-
 build verify publish release: export RULER_MAKE = 1
 
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
-	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
+	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' $(if $(filter file,$(origin OUT)),,--out '$(OUT)') $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
 
 verify: $(VENV)/.build ## Check everything that the build in OUT promises: SOURCES
 	$(BIN)/ruler-data verify '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') --workers '$(WORKERS)'

@@ -26,6 +26,7 @@ def progress_bars() -> "Progress":
     `2.1 rows/s`.
     """
     from rich import progress as bar
+    from rich.table import Column
 
     class Bars(bar.Progress):
         logged = time.monotonic()
@@ -40,11 +41,15 @@ def progress_bars() -> "Progress":
                 figures = (task.fields["items"], share, task.fields["speed"], left)
                 err.print(f"{task.description}: {', '.join(filter(None, figures))}")
 
-    texts = ("{task.description:<20}", "{task.fields[items]}", "{task.fields[speed]}", "elapsed,")
-    name, items, speed, elapsed, left = map(bar.TextColumn, (*texts, "left"))
+    # One line at 80 columns: name 24, bar 10, share 4, items 11, speed 11, time 7, "left" and gaps.
     return Bars(
-        *(name, bar.BarColumn(10), bar.TaskProgressColumn(), items, speed),
-        *(bar.TimeElapsedColumn(), elapsed, bar.TimeRemainingColumn(), left),
+        bar.TextColumn("{task.description:.24}", table_column=Column(no_wrap=True)),
+        bar.BarColumn(10),
+        bar.TaskProgressColumn(),
+        bar.TextColumn("{task.fields[items]}", table_column=Column(no_wrap=True)),
+        bar.TextColumn("{task.fields[speed]}", table_column=Column(no_wrap=True)),
+        bar.TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
+        bar.TextColumn("left"),
         console=err,
         disable=not is_terminal(),
         transient=True,

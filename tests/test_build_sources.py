@@ -281,14 +281,29 @@ def test_the_sample_is_silent(asked: Asked, tmp_path: Path, no_network: tuple[st
 
 
 @pytest.mark.slow
-def test_the_sample_stands_in(asked: Asked, tmp_path: Path, no_network: tuple[str, ...]) -> None:
+def test_the_sample_never_passes_for_ruler(
+    asked: Asked, tmp_path: Path, tiny: Path, no_network: tuple[str, ...]
+) -> None:
     env = {**UNAWARE, "RULER_CACHE": str(tmp_path / "cache")}
-    done = run(*asked, "--out", tmp_path / "out", env=env, wrapper=no_network)
+    done = run(*asked, cwd=tmp_path, env=env, wrapper=no_network)
     succeeded(done)
-    (warned,) = (line for line in done.stderr.splitlines() if "SAMPLE" in line)
-    assert "not available: essays, squad, hotpotqa (https://" in warned
-    assert "SAMPLE" in done.stdout
-    assert b"sample" in (tmp_path / "out" / "README.md").read_bytes().lower()
+    folder = f"dist/{tiny.name}-sample"
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(f"{folder} is NOT RULER but a SAMPLE build: the real sources are not")
+    assert "set PIP_INDEX_URL or HTTPS_PROXY" in last and "give --sources DIR with it" in last
+    assert b"sample" in (tmp_path / folder / "README.md").read_bytes().lower()
+    refused = run(*asked, "--out", tmp_path / "out", env=env, wrapper=no_network)
+    assert "--sources-kind sample for a sample, which is not RULER" in one_line(refused, 2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sample_that_was_asked_for_has_its_own_folder(
+    asked: Asked, tmp_path: Path, tiny: Path
+) -> None:
+    for task, name in (("qa_1", f"{tiny.name}-sample"), ("vt", tiny.name)):  # vt has no such source
+        done = succeeded(run(*asked, "--tasks", task, "--sources-kind", "sample", cwd=tmp_path))
+        assert (tmp_path / "dist" / name / "manifest.json").exists()
+        assert ("NOT RULER" in done.stdout.splitlines()[-1]) == (task == "qa_1")
 
 
 @pytest.mark.parametrize("task", ["niah_single_2", "qa_1", "qa_2"])

@@ -121,7 +121,8 @@ def build(
         bool, Option(help="Refuse sources that are not the pinned ones.")
     ] = False,
     out: Annotated[
-        Path | str | None, Option(help="Folder to build (default: dist/TOKENIZER[-SUITE]).")
+        Path | str | None,
+        Option(help="Folder to build (default: dist/TOKENIZER[-SUITE])."),
     ] = None,
     edition: Annotated[
         str | None,
@@ -162,8 +163,11 @@ def build(
         BuildPlan,
         check_options,
         default_folder,
+        sampled_sources,
         select_suite,
     )
+    from ruler_builders.sources.library import sources_option
+    from ruler_data.errors import UsageError
     from ruler_data.manifest import BALANCED
     from ruler_data.procedures import find_procedure
 
@@ -182,7 +186,19 @@ def build(
     selection = select_suite(options["suite"] or "ruler", tasks, lengths, rows, haystack)
     edition, template = options["edition"] or BALANCED, options["template"] or "base"
     name = procedure or edition
-    folder = Path(out) if out else default_folder(tokenizer, selection.name, name, fresh=fresh)
+    samples: dict[str, str] = {}
+    if edition == BALANCED:
+        samples = sampled_sources(selection, sources_kind, sources, essays)
+    lacking = next(iter(samples.values()), "")
+    if lacking and (out or essays):
+        raise UsageError(
+            f"the real sources are not available: {', '.join(samples)} ({lacking}); give "
+            f"{sources_option()}, or --sources-kind sample for a sample, which is not RULER"
+        )
+    if out:
+        folder = Path(out)
+    else:
+        folder = default_folder(tokenizer, selection.name, name, fresh=fresh, sample=bool(samples))
     plan = BuildPlan(
         tokenizer,
         selection,
@@ -196,6 +212,8 @@ def build(
         template=template,
         reserve=options["reserve"] or 0,
         counter=counter,
+        samples=frozenset(samples),
+        lacking=lacking,
         essays=(chosen := BuildDir(folder).choose_essays(essays)),
         words=words,
     )

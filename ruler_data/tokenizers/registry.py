@@ -181,8 +181,8 @@ def folder_note(info: TokenizerInfo) -> str:
         return ""
     return (
         f"{told}give other prompts than the registry's {info.name}: the chat template takes "
-        f"{info.template_reserve} tokens, there {template_reserve(pinned)}; rows "
-        f"lists them for models of that name"
+        f"{info.template_reserve} tokens, there {template_reserve(pinned)}; the rows differ from "
+        "those that an index lists for models of that name"
     )
 
 

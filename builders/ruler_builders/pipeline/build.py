@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import BuildContext, build_in_worker, build_one, open_context
@@ -41,10 +42,12 @@ class BuiltManifest(Manifest):
     Attributes:
         folder: that was built.
         seconds: build time by config; configs of an earlier build have none.
+        lacking: why the sample was built in place of the real sources; empty if they were used.
     """
 
     folder: Path = field(kw_only=True)
     seconds: Mapping[str, float] = field(kw_only=True)
+    lacking: str = field(kw_only=True, default="")
 
     def __eq__(self, manifest: object) -> bool:
         return isinstance(manifest, Manifest) and self.to_json() == manifest.to_json()
@@ -61,22 +64,9 @@ class BuiltManifest(Manifest):
 
     def __rich__(self) -> RenderableType:
         """A line for each config and a summary; one line if there was nothing to do."""
-        suite = "" if self.suite == "ruler" else f" of the suite {self.suite}"
-        size = sum(info.bytes for info in self.configs.values()) / 1e6
-        total = f"{self.folder}: {counted(len(self.configs), 'config')}{suite}, {size:.1f} MB"
+        lines = list(map(_unbroken, self._closing_lines()))
         if not self.seconds:
-            return f"{total}: complete, nothing to do"
-        kind = "checked"
-        if self.is_upstream:
-            kind = f"the rows of {self.edition} with its known defects"
-        elif self.is_sample:
-            kind += ", a SAMPLE build, not comparable with RULER"
-        lines = [f"{total}, {kind}"]
-        if self.is_private:
-            lines.append(
-                f"{self.folder}: built from a private seed, which its manifest contains: do not "
-                "share the folder; the same command resumes with this seed"
-            )
+            return Group(*lines)
         table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
         for column in table.columns[1:]:
             column.justify = "right"
@@ -85,6 +75,39 @@ class BuiltManifest(Manifest):
             duration = f"{self.seconds[name]:.1f}" if name in self.seconds else "kept"
             table.add_row(name, str(info.rows), *fills, duration)
         return Group(table, *lines)
+
+    def _closing_lines(self) -> Iterator[str]:
+        """Yield what was built, in lines; the last of a sample says that it is not RULER."""
+        suite = "" if self.suite == "ruler" else f" of the suite {self.suite}"
+        size = sum(info.bytes for info in self.configs.values()) / 1e6
+        total = f"{self.folder}: {counted(len(self.configs), 'config')}{suite}, {size:.1f} MB"
+        if not self.seconds:
+            yield f"{total}: complete, nothing to do"
+        elif self.is_upstream:
+            yield f"{total}, the rows of {self.edition} with its known defects"
+        else:
+            yield f"{total}, checked"
+        if self.is_private and self.seconds:
+            yield (
+                f"{self.folder}: built from a private seed, which its manifest contains: do not "
+                "share the folder; the same command resumes with this seed"
+            )
+        if self.is_sample:
+            yield f"{self.folder} is NOT RULER but a SAMPLE build: {self._cause()}"
+
+    def _cause(self) -> str:
+        """Return why the sample was taken, and what would help."""
+        if not self.lacking:
+            return "its texts are the sample corpus of this package; scores cannot be compared"
+        return (
+            f"the real sources are not available ({self.lacking}); or give {sources_option()}; the "
+            "same command then builds RULER beside it"
+        )
+
+
+def _unbroken(line: str) -> Text:
+    """Return a line that only the terminal wraps."""
+    return Text(line, no_wrap=True, overflow="ignore")
 
 
 def build_folder(
@@ -105,11 +128,8 @@ def build_folder(
     folder.check()
     context = open_context(plan, warn)
     empty = empty_manifest(plan, context)
-    if lacking := context.sources.library.missing:
-        warn(
-            f"not available: {', '.join(lacking)} ({next(iter(lacking.values()))}); the SAMPLE "
-            f"corpus stands in, which is not comparable with RULER; give {sources_option()}"
-        )
+    if plan.lacking:
+        warn(f"the real sources are not available; the SAMPLE corpus is built in {plan.folder}")
     if told := folder_note(context.tokenizer_info):
         warn(told)
     name = context.tokenizer_info.name
@@ -136,7 +156,9 @@ def build_folder(
         finished, manifest = _resume(folder, empty, plan.suite.rows, force=force)
         missing = [name for name in plan.configs if name not in manifest.configs]
         if finished is not None and not missing and not any(folder.damaged(finished)):
-            return BuiltManifest(**vars(finished), folder=plan.folder, seconds={})
+            return BuiltManifest(
+                **vars(finished), folder=plan.folder, seconds={}, lacking=plan.lacking
+            )
         folder.start(manifest)
         for name, info in manifest.configs.items():
             getattr(progress, "skip", progress)(name, info.rows)
@@ -154,7 +176,9 @@ def build_folder(
         names = sorted(manifest.configs, key=config_place)
         manifest = replace(manifest, configs={name: manifest.configs[name] for name in names})
         sealed = folder.seal(manifest, card_files(manifest, plan.folder.joinpath))
-        return BuiltManifest(**vars(sealed), folder=plan.folder, seconds=seconds)
+        return BuiltManifest(
+            **vars(sealed), folder=plan.folder, seconds=seconds, lacking=plan.lacking
+        )
 
 
 def empty_manifest(plan: BuildPlan, context: BuildContext) -> Manifest:

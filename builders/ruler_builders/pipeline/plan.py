@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from ruler_builders.sources.catalogue import EssaysName
+from ruler_builders.sources.catalogue import CATALOGUE, EssaysName
 from ruler_builders.sources.domains import find_user_texts
-from ruler_builders.sources.library import Kind
+from ruler_builders.sources.library import Kind, Library
 from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
@@ -39,6 +39,7 @@ class BuildPlan:
     Attributes:
         suite: narrowed to the tasks, lengths and rows to build.
         samples: sources that are taken from the sample, whatever `sources_kind` is.
+        lacking: why the real ones of them are not available, if that is the cause.
         network: whether sources may be downloaded.
         essays: which of the pinned essays.
         words: version of wonderwords, for editions of upstream; empty for that which is here.
@@ -57,6 +58,7 @@ class BuildPlan:
     reserve: int = 0
     counter: CounterName = "auto"
     samples: frozenset[str] = frozenset()
+    lacking: str = ""
     network: bool = True
     essays: EssaysName = "nvidia"
     words: str = ""
@@ -115,8 +117,10 @@ def select_suite(
     )
 
 
-def default_folder(tokenizer: str, suite: str, edition: str, *, fresh: bool) -> Path:
-    """Return `dist/TOKENIZER[-SUITE][-EDITION][-fresh]`.
+def default_folder(
+    tokenizer: str, suite: str, edition: str, *, fresh: bool, sample: bool = False
+) -> Path:
+    """Return `dist/TOKENIZER[-SUITE][-EDITION][-fresh][-sample]`.
 
     Raises:
         UsageError: the tokenizer is not a name that a folder may have.
@@ -126,7 +130,27 @@ def default_folder(tokenizer: str, suite: str, edition: str, *, fresh: bool) -> 
         name += f"-{suite}"
     if edition != BALANCED:
         name += f"-{check_name('edition', edition)}"
-    return Path("dist") / (f"{name}-fresh" if fresh else name)
+    if fresh:
+        name += "-fresh"
+    if sample:
+        name += "-sample"
+    return Path("dist") / name
+
+
+def sampled_sources(
+    suite: Suite, kind: Kind, sources: Path | str | None, essays: EssaysName | None
+) -> dict[str, str]:
+    """Return the sources of a suite whose sample is to be taken, and why the real one is not.
+
+    Real sources that can be had are downloaded. No reason: the sample was asked for.
+    """
+    used = {source for task in suite.tasks.values() for source in task.sources}
+    names = sorted(used & CATALOGUE.keys())
+    if kind == "sample":
+        return dict.fromkeys(names, "")
+    if kind == "real":
+        return {}
+    return Library(sources, essays=essays or "nvidia").unavailable(names)
 
 
 def check_options(plan: BuildPlan, *, fresh: bool) -> None:

