@@ -6,7 +6,6 @@ It stands above builder and evaluator, so `check-engine` builds here the rows th
 import signal
 from collections.abc import Callable
 from functools import wraps
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 #: Tokens of the rows that `check-engine` builds: at least so many, and two blocks of the cache
@@ -70,6 +69,8 @@ def _with_rows(check_engine: Callable[..., Any]) -> Callable[..., Any]:
         fitting(declared(check_engine), {"data": data, "model": model, **options})
         if data is not None or not model:
             return check_engine(data, model, **options)
+        from tempfile import TemporaryDirectory
+
         from ruler_builders import build
         from ruler_data.errors import UsageError
 

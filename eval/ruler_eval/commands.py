@@ -6,12 +6,9 @@ needs are in its body.
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -118,6 +115,10 @@ def run(
 
 def _temporary() -> Path:
     """Return a folder that is removed when Python ends."""
+    import atexit
+    from shutil import rmtree
+    from tempfile import mkdtemp
+
     folder = Path(mkdtemp(prefix="ruler-run-"))
     atexit.register(rmtree, folder, ignore_errors=True)
     return folder

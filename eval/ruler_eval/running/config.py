@@ -20,7 +20,6 @@ from typer import Option
 
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_length, parse_lengths, parse_names, quote
-from ruler_data.procedures import find_procedure
 from ruler_data.signatures import fitting
 from ruler_eval.running.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
@@ -261,7 +260,11 @@ class EvalConfig:
         """How rows are formatted."""
         protocol = PROTOCOLS[self.protocol or "completion"]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
-        in_turn = self.procedure is not None and find_procedure(self.procedure).prefix == "turn"
+        in_turn = False
+        if self.procedure is not None:
+            from ruler_data.procedures import find_procedure
+
+            in_turn = find_procedure(self.procedure).prefix == "turn"
         return PromptFormat(protocol, extra, self.no_context, prefix_in_turn=in_turn)
 
     def to_record(self) -> dict[str, Any]:
@@ -293,6 +296,8 @@ def _as_published(config: EvalConfig) -> dict[str, Any]:
     Raises:
         UsageError: an option contradicts the procedure.
     """
+    from ruler_data.procedures import find_procedure
+
     source = find_procedure(config.procedure or "")
     names = ("temperature", "top_p", "extra_tokens")
     options = {name: getattr(config, name) for name in ("protocol", *names)}

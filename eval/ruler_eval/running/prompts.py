@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ruler_data import reasoning
 from ruler_data.errors import UsageError
-from ruler_data.row import Row
 
 if TYPE_CHECKING:
+    from ruler_data.row import Row
     from ruler_data.tokenizers import PromptTokenizer
     from ruler_data.tokenizers.counters import Ids
 
@@ -100,6 +99,8 @@ class PromptFormat:
         tokenizer.check_bos(self.protocol.variables)
         if self.protocol.variables is None or self.protocol.name == "thinking":
             return
+        from ruler_data import reasoning
+
         if reasoning.opens(tokenizer.render("{content}", "", self.protocol.variables)):
             reason = (
                 f"the chat template of {name} opens a block of reasoning, which would be scored"
