@@ -20,9 +20,8 @@ from ruler_eval.scoring.columns import Column
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
 from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.metrics import clean, score_row
-from ruler_eval.scoring.results import BINS
 from ruler_eval.scoring.results_file import read_results, write_results
-from ruler_eval.scoring.row_scores import evidence_of
+from ruler_eval.scoring.table import depths_of, shown_of
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
 from tests.labelled_answers import RIGHT, labelled_answers
@@ -369,6 +368,6 @@ def test_a_longer_value_around_the_gold_one_is_more_than_the_gold_answers(longer
 @pytest.mark.parametrize("named", range(5))
 def test_a_needle_is_shown_where_its_value_is_named(named: int) -> None:
     one = row("niah_multivalue")
-    found = [*evidence_of(one, " ".join(one.outputs[:named]), named / 4)]
-    assert sum(shown for _, shown in found) == named
-    assert len(found) == len(one.evidence) and all(0 <= cell < BINS for cell, _ in found)
+    shown = shown_of(one, " ".join(one.outputs[:named]), named / 4)
+    assert sum(shown) == named and len(shown) == len(one.evidence)
+    assert all(0 <= depth < 1 for depth in depths_of(one))

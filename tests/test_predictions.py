@@ -17,7 +17,7 @@ import pytest
 
 import ruler_builders
 import ruler_data
-import ruler_report
+import ruler_eval
 from ruler_data.errors import RulerError
 from ruler_data.layouts import records_of_csv
 
@@ -36,15 +36,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def score(place: Path, data: Path) -> Any:  # noqa: ANN401
-    out = data.parent / "results.json"
-    return ruler_report.results(place, str(data), model="m", protocol="chat", out=out)
-
-
 def means(place: Path, data: Path) -> dict[str, float]:
-    records = score(place, data).to_records()
-    assert all(record["answered"] == 3 for record in records)
-    return {record["config"]: round(record["score"], 9) for record in records}
+    table = ruler_eval.score(place, str(data), model="m", protocol="chat")
+    by_cell = table.groupby(["task", "length"], sort=False).official
+    assert (by_cell.count() == 3).all()
+    return {f"{task}_{length}": round(mean, 9) for (task, length), mean in by_cell.mean().items()}
 
 
 @pytest.mark.parametrize("tool", ["kvpress", "lm-eval"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ruler_eval.running.answers import Answer, settle, why_unanswered
 from ruler_eval.scoring.metrics import scored_text
-from ruler_eval.scoring.results_validity import Tally, Validity
+from ruler_eval.scoring.validity import Tally, Validity
 
 GOOD = Answer(
     "vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a", counted="engine", hardware="cpu"
@@ -79,14 +79,18 @@ def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | Non
 
 def counted(tally: Tally, *answers: Answer | None, opened: bool = False) -> Validity:
     """Count answers as if all were wrong."""
-    texts = [scored_text(answer, opened=opened) if answer else "" for answer in answers]
-    scores = [None if answer is None or answer.text is None else 0.0 for answer in answers]
-    tally.add(answers, texts, scores)
+    for answer in answers:
+        tally.add(answer)
+        if answer is not None and answer.text is None:
+            tally.add_error(answer)
+        elif answer is not None:
+            text = scored_text(answer, opened=opened)
+            tally.add_answer(answer, text, 0.0, marked="\u0120" in text)
     return tally.validity()
 
 
-def tallied(*answers: Answer | None, partial: bool = False) -> Validity:
-    return replace(counted(Tally("completion"), *answers), partial=partial)
+def tallied(*answers: Answer | None) -> Validity:
+    return counted(Tally("completion"), *answers)
 
 
 MANY = [replace(GOOD, index=n, text=f"word {n}") for n in range(40)]
@@ -99,9 +103,7 @@ def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
         "reasoning in the answer, 1 with the most frequent text; prompts counted by engine 40"
     )
     assert found.hardware == {"cpu": 40}
-    assert (found.errors, found.warnings, found.exit_status) == ((), (), 0)
-    record = found.to_record()
-    assert record["answered"] == 40 and record["line"] == found.line
+    assert (found.errors, found.warnings, found.exit_status) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,19 @@ def test_what_makes_a_score_worthless_is_an_error(answers: list[Answer], error: 
     assert found.exit_status == 1 and any(error in one for one in found.errors), found
 
 
-def test_unanswered_rows_may_be_accepted_two_models_may_not() -> None:
-    assert tallied(*MANY, None, partial=True).exit_status == 0
-    assert tallied(*MANY, None, replace(GOOD, model="b"), partial=True).exit_status == 1
+def test_unanswered_rows_are_an_error_and_no_refusal_two_models_are_both() -> None:
+    unfinished = tallied(*MANY, None)
+    assert (unfinished.refusals, unfinished.errors) == ([], ["1 row of 41 unanswered"])
+    of_two = tallied(*MANY, None, replace(GOOD, model="b"))
+    assert len(of_two.refusals) == 1 and len(of_two.errors) == 2
+
+
+def test_a_letter_that_looks_like_a_mark_is_a_warning_and_many_are_refused() -> None:
+    marked = [replace(one, text=f"\u0120gantija {one.index}") for one in MANY]
+    few = [*MANY, *(replace(one, index=one.index + 40 * n) for n in range(1, 5) for one in MANY)]
+    found = tallied(marked[0], *few)
+    assert found.refusals == [] and "1 answer with \u0120" in " ".join(found.warnings)
+    assert "suspect harness: 40 answers with" in " ".join(tallied(*marked).refusals)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +147,14 @@ def test_doubtful_answers_are_warned_of(changes: dict[str, Any], first: int, war
         worse = [replace(one, **changes) for one in MANY[:number]]
         return tallied(*worse, *MANY[number:])
 
-    assert found(first - 1).warnings == () and found(first).exit_status == 0
+    assert found(first - 1).warnings == [] and found(first).exit_status == 0
     assert any(warned in one for one in found(first).warnings)
 
 
 def test_a_server_that_changed_in_mid_run_is_told() -> None:
     several = [replace(one, system_fingerprint=f"fp_{one.index % 2}") for one in MANY]
     found = tallied(*several)
-    assert found.warnings == ("the server changed in mid-run: 2 system fingerprints",)
+    assert found.warnings == ["the server changed in mid-run: 2 system fingerprints"]
     assert found.exit_status == 0
 
 
