@@ -4,31 +4,50 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.models import OptionInfo
 
 import ruler_builders
+import ruler_builders.__main__
 import ruler_builders.commands
+import ruler_cli
 import ruler_data
 import ruler_eval
 import ruler_eval.commands
 import ruler_report
 import ruler_report.commands
+from ruler_builders.sources.wheel import WHEEL
 from ruler_data.errors import RulerError
 from ruler_data.parquet import UNREADABLE, opened
-from ruler_data.signatures import _names, declared
+from ruler_data.signatures import _names, declared, options_of
+from tests.commands import PROGRAMS, spawn
 from tests.conftest import Builds, Cli
+from tests.hub import Blob, Hub, running
+from tests.hub_http import Handler, Serve
 from tests.running import tiny
-from tests.tampering import MANIFEST, copy_of, manifest_of
+from tests.running.server import FakeServer
+from tests.runs import golden, make_run
+from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
 
 #: A function with its name, for which typing has no type.
 Function = Any
@@ -121,10 +140,515 @@ def test_every_parameter_that_may_name_a_place_is_in_the_table() -> None:
         assert texts - VALUES == DOORS.get(function, {}).keys(), function
 
 
+#: Bytes of memory that a program of these tests may use, in all of its processes.
+LIMIT = 2 << 30
+
+
+class Visit(NamedTuple):
+    """What a program did that ran on a stranger's place."""
+
+    code: int
+    said: str
+    peak: int  # bytes of memory of all its processes together
+    touched: set[str]  # files that came, went or changed where it has nothing to write
+
+
+def visit(folder: Path, program: str, *arguments: object, seconds: float = 120) -> Visit:
+    """Run a program in a folder, beside what it is not to touch, until it ends.
+
+    It has 2 GiB of memory. Its home, its caches and what it writes by itself are apart.
+    """
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    settings = {"HOME": str(home), "RULER_CACHE": str(home / "cache"), "RULER_MEMORY": "2"}
+    before, output = snapshot(folder), home / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", PROGRAMS[program], *map(str, arguments)],
+            cwd=home, env={**os.environ, **settings}, stdout=file, stderr=file,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        peak, end = 0, time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            peak = max(peak, memory_of(process.pid))
+            time.sleep(0.02)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    after = snapshot(folder)
+    touched = {name for name in before | after if before.get(name) != after.get(name)}
+    return Visit(process.wait(), output.read_text("utf-8", "replace"), peak, touched)
+
+
+def memory_of(session: int) -> int:
+    """Return the bytes of memory of all processes of a session."""
+    pages = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                pages += int(fields[21])
+    return pages * resource.getpagesize()
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return kind, size and time of all that a folder holds, but for what a program is given."""
+    states = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if name.split("/")[0] not in ("home", "out", "place"):
+            state = path.lstat()
+            # A lock in a folder comes and goes, which changes the folder's time.
+            written = () if stat.S_ISDIR(state.st_mode) else (state.st_size, state.st_mtime_ns)
+            states[name] = (state.st_mode, *written)
+    return states
+
+
+#: By name: a chat template, and how it ends.
+TEMPLATES = {
+    "holds itself": "{% set ns = namespace() %}{% set ns.me = ns %}"
+    "{% set ns.a = 'x' * (messages | length * 1500000000) %}",
+    "indents": "{{ messages | tojson(indent=10**9) }}",
+    "only fails": "{% set a = 'x' * (messages | length * 1000000000) %}{{ 1 // 0 }}",
+    "renders half a character": "{{ '\\ud800' }}",
+    "multiplies": "{{ 'a' * 10**11 }}",
+    "pads a number": "{{ '%3000000000d' % 1 }}",
+    "is long": "{{ 'a' * 200000000 }}",
+}
+#: A suite of eight lines that hold 10^8 names.
+LAUGHS = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+def growing(model: Path) -> Path:
+    """Let a tokenizer's normalizer make a gigabyte of a few letters."""
+    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [grow] * 5}
+    return written("tokenizer.json", json.dumps(tokenizer), model)
+
+
+LONG, MANY = "a" * (1 << 23), 1 << 21  # bytes of a value, and values of a list
+
+
+def spans(count: int) -> pa.Array:
+    """Return one row with so many spans."""
+    sides = [pa.array([0] * count, pa.int32())] * 2
+    structs = pa.StructArray.from_arrays(sides, names=["start", "end"])
+    return pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), structs)
+
+
+#: By name: a column, its values (those of one row are repeated), and how pyarrow writes them.
+PARQUET: dict[str, tuple[str, Callable[[], pa.Array], dict[str, Any]]] = {
+    "one long value in a dictionary": (
+        "context", lambda: pa.array([LONG]), {"dictionary_pagesize_limit": 1 << 30},
+    ),
+    "long values": ("context", lambda: pa.array([LONG]), {"use_dictionary": False}),
+    "prefixes shared": (
+        "context", lambda: pa.array([LONG]),
+        {"use_dictionary": False, "column_encoding": {"context": "DELTA_BYTE_ARRAY"}},
+    ),
+    "many outputs": (
+        "outputs",
+        lambda: pa.ListArray.from_arrays(pa.array([0, MANY], pa.int32()), pa.array(["x"] * MANY)),
+        {},
+    ),
+    "many spans": ("evidence", lambda: spans(MANY), {}),
+    "a footer that lies": ("index", lambda: pa.array([0], pa.int32()), {}),
+}  # fmt: skip
+
+
+def packed(name: str, folder: Path) -> Path:
+    """Replace a config's file by a small one that is large once decoded, and seal it."""
+    column, values, options = PARQUET[name]
+    table = table_of(folder, "vt_1024")
+    count = 5000 if "dictionary" in name else 100  # 40 GB or 800 MB
+    table, rows = table.slice(0, 1), table.num_rows if "many" in name else count
+    place = table.schema.get_field_index(column)
+    value = values()
+    repeated = pa.chunked_array([value] * rows)
+    if "many" in name:  # in the first row
+        repeated = pa.chunked_array([value, pa.array([[]] * (rows - 1), value.type)])
+    if "dictionary" in name:
+        numbers = pa.array([0] * rows, pa.int32())
+        repeated = pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, value)])
+    path = folder / file_of("vt_1024")
+    # In their places, so that nothing but the size is wrong.
+    table = pa.concat_tables([table] * rows).set_column(
+        0, "index", pa.array(range(rows), pa.int32())
+    )
+    pq.write_table(
+        table.set_column(place, column, repeated), path,
+        compression="zstd", row_group_size=rows, **options,
+    )  # fmt: skip
+    data = path.read_bytes()
+    if "lies" in name:  # 100 rows become 8,191 in each number of the footer
+        start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        data = data[:start] + data[start:].replace(b"\xc8\x01", b"\xfe\x7f")
+    assert len(data) < 100_000
+    edit_file(folder, "vt_1024", data)
+    return folder
+
+
+def packed_rows(name: str, folder: Path) -> Path:
+    """Return a file of rows that is small and large once decoded."""
+    copy = copy_of(folder, folder.parent)
+    return packed(name, copy) / file_of("vt_1024")
+
+
+def swollen(name: str, folder: Path, size: int = 3 << 30) -> Path:
+    """Let a file of a folder end in so many bytes, none of which is on the disk."""
+    with (folder / name).open("ab") as file:
+        file.truncate(size)
+    return folder
+
+
+def alone(name: str, folder: Path) -> Path:
+    """Return a file of 3 GB, none of which is on the disk."""
+    return swollen(name, folder) / name
+
+
 def written(name: str, text: str, folder: Path) -> Path:
     """Write a file of a folder."""
     (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+def exported(folder: Path) -> Path:
+    """Make a folder look like an export whose description is large."""
+    (folder / MANIFEST).unlink()
+    return swollen("ruler.json", folder)
+
+
+def many_configs(name: str, folder: Path) -> Path:
+    """Let a manifest or results have 3,000 configs more."""
+    text = json.loads((folder / name).read_bytes())
+    config = next(iter(text["configs"].values()))
+    text["configs"] |= {f"vt_{length}": config for length in range(2000, 5000)}
+    return written(name, json.dumps(text), folder)
+
+
+def long_answer(folder: Path) -> Path:
+    """Let a model have said 30 million characters in a row."""
+    path = folder / "answers-0-of-2.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    answer = json.loads(lines[0]) | {"text": "VAR AB, 1 not " * 2_000_000}
+    return written(path.name, "\n".join([json.dumps(answer), *lines[1:], ""]), folder)
+
+
+def pipe(name: str, folder: Path) -> Path:
+    """Let a file of a folder be a pipe, to which nobody writes."""
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    return folder
+
+
+def device(name: str, folder: Path) -> Path:
+    """Let a file of a folder lead to a device that never ends."""
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to("/dev/zero")
+    return folder
+
+
+#: What a row of JSON holds where each of its millions of values takes 60 bytes.
+MANY_VALUES = "[" + "[]," * 20_000_000 + "[]]"
+
+
+def hosted(folder: Path, hub: Hub) -> str:
+    """Put a folder on a Hub as org/x."""
+    files = {
+        str(path.relative_to(folder)): Blob(path.read_bytes(), large=path.suffix == ".parquet")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    hub.create("org/x")
+    hub.repos["org/x"].commit({"index.json": Blob(b"{}", large=False), **files})
+    return "org/x"
+
+
+def endless(handler: Handler, _serve: Serve) -> None:
+    """Send a megabyte again and again, as long as somebody listens."""
+    handler.send_response(200)
+    for name, value in (("X-Repo-Commit", "0" * 40), ("ETag", '"x"')):
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.close_connection = True
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b" " * (1 << 20))
+
+
+Bomb = Callable[[Path], Path]
+#: By kind of place: what a folder of that kind becomes.
+BOMBS: dict[str, dict[str, Bomb]] = {
+    "data": {
+        **{f"{name} of 3 GB": partial(swollen, name) for name in (MANIFEST, "README.md")},
+        "a manifest of many configs": partial(many_configs, MANIFEST),
+        **{name: partial(packed, name) for name in PARQUET},
+    },
+    "run": {
+        **{
+            f"{name} of 3 GB": partial(swollen, name)
+            for name in ("run.json", "answers-0-of-2.jsonl", "results.json", "starts.jsonl")
+        },
+        "a long answer": long_answer,
+        **{f"{name} of 3 GB": partial(alone, name) for name in ("x.jsonl", "x.csv", "x.json")},
+        "a table of many columns": lambda run: written("x.csv", "," * 100_000_000, run) / "x.csv",
+    },
+    "model": {
+        **{
+            f"{name} of 3 GB": partial(swollen, name)
+            for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+        },
+        **{
+            f"a template that {name}": partial(written, "chat_template.jinja", template)
+            for name, template in TEMPLATES.items()
+        },
+        "a normalizer that grows text": growing,
+    },
+    "rows": {
+        **{f"{name} of 3 GB": partial(alone, name) for name in ("x.jsonl", "x.json", "x.csv")},
+        "many values": lambda folder: written("x.json", MANY_VALUES, folder) / "x.json",
+        "a parquet file, many outputs": partial(packed_rows, "many outputs"),
+    },
+    "sources": {
+        **{
+            f"{name} of 500 MB": partial(swollen, name, size=500 << 20)
+            for name in ("PaulGrahamEssays.json", "dev-v2.0.json", "hotpotqa.json", WHEEL)
+        },
+        "many values": partial(written, "dev-v2.0.json", MANY_VALUES),
+    },
+    "texts": {"a text of 3 GB": partial(swollen, "x.txt")},
+    "suite": {
+        "a suite of 3 GB": partial(alone, "suite.yaml"),
+        "aliases": lambda folder: written("suite.yaml", LAUGHS, folder) / "suite.yaml",
+    },
+}  # fmt: skip
+#: By name: what a server replies to every request.
+PIECE = b'data: {"choices": [{"text": "x", "finish_reason": "stop"}]}\n'
+REPLIES = {
+    "a stream of many pieces": ("identity", PIECE * 300_000 + b"data: [DONE]\n"),
+    "many values": ("identity", b'{"choices": ' + MANY_VALUES.encode() + b"}"),
+    "many bytes": ("identity", b" " * 10**8),
+    "zipped bytes": ("deflate", zlib.compress(b" " * 10**8)),
+    "a stream of other things": ("identity", b'data: {"choices": ["x"]}\n'),
+}
+
+#: By command: options besides the place; words in capitals are what the fixture `good` has.
+ASKED: dict[str, Any] = {"data": "DATA", "model": "m", "base_url": "URL", "tasks": "vt", "rows": 1}
+RELEASED = {"repo": "org/x", "dry_run": True}
+OPTIONS: dict[Function, dict[str, Any]] = {
+    ruler_builders.build: {
+        "tasks": "niah_single_2,qa_1,qa_2", "lengths": "4096", "rows": 1, "out": "OUT",
+        "tokenizer": "mistral-v0.2",
+    },
+    ruler_builders.export: {"tool": "upstream", "out": "OUT"},
+    ruler_builders.identify: {"data": "DATA"},
+    ruler_builders.import_rows: {"data": "DATA", "tokenizer": "mistral-v0.2", "out": "OUT"},
+    ruler_builders.verify: {"data": "DATA"},
+    ruler_builders.commands.find: {"model": "model"},
+    ruler_builders.commands.show: {"config": "vt_1024"},
+    ruler_builders.commands.publish: {"folder": "DATA", "allow_sample": True, **RELEASED},
+    ruler_builders.commands.release: {
+        "org": "org", "version": "1.0.0", "tokenizers": "mistral-v0.2", "lengths": "4096",
+        "tasks": "niah_single_2", "rows": 1, "out": "OUT", "dry_run": True,
+    },
+    ruler_eval.doctor: ASKED,
+    ruler_eval.run: {**ASKED, "out": "OUT", "options": "patience=1"},
+    ruler_eval.repeat: {"base_url": "URL", "rows": 1},
+    ruler_report.results: {"run": "RUN", "data": "DATA", "out": "OUT"},
+    ruler_report.report: {"runs": "RUN", "data": "DATA", "out": "OUT", "pictures": False},
+    ruler_report.compare: {"first": "RUN", "second": "RUN", "data": "DATA"},
+    ruler_report.gate: {"new": "RUN", "baseline": "RUN", "data": "DATA"},
+    ruler_report.leaderboard: {"runs": "RUN", "data": "DATA", "out": "OUT"},
+    ruler_report.publish: {"run": "RUN", "data": "DATA", **RELEASED},
+}  # fmt: skip
+
+
+def commands() -> dict[Function, tuple[str, str]]:
+    """Return program and name of each command, by its function."""
+    tables = {"ruler-data": ruler_builders.__main__.table(), "ruler-eval": ruler_cli.commands()}
+    return {
+        inspect.unwrap(function): (program, name)
+        for program, table in tables.items()
+        for name, function in table.items()
+    }
+
+
+def typed(function: Function, parameter: str, place: object, good: dict[str, Any]) -> list[str]:
+    """Return what a person types so that a command reads a place."""
+    if parameter == "name":
+        place = f"x={place}"
+    values = {**OPTIONS.get(function, {}), parameter: place}
+    words = [*commands()[function]]
+    declarations = options_of(function)
+    for name in inspect.signature(function).parameters:
+        value = values.get(name)
+        if name not in declarations or value in (None, False):
+            continue
+        (option,) = declarations[name].__metadata__
+        if isinstance(option, OptionInfo):
+            named = isinstance(option.default, str)  # else by the parameter
+            words.append(str(option.default) if named else "--" + name.replace("_", "-"))
+        if value is not True:
+            words.append(str(good.get(value, value) if isinstance(value, str) else value))
+    return words
+
+
+@pytest.fixture(scope="module")
+def good(builds: Builds, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Places in order, by the words in `OPTIONS`, and a folder of each kind of place."""
+    base, data = tmp_path_factory.mktemp("good"), builds()
+    empty = base / "empty"
+    empty.mkdir()
+    run, model = make_run(base / "run", data, golden), tiny.make_model(base / "model")
+    kinds = {"data": data, "run": run, "model": model, "rows": data, "hub": data}
+    with FakeServer(lambda body: "x") as server:
+        yield {
+            "DATA": data,
+            "RUN": run,
+            "URL": server.url,
+            "OUT": "../out",
+            "empty": empty,
+            **kinds,
+        }
+
+
+def doors(*kinds: str) -> list[Any]:
+    """Return the commands, and their parameters, that read a kind of place."""
+    names = commands()
+    return [
+        pytest.param(function, parameter, id=f"{' '.join(names[function])} {parameter}")
+        for function, parameters in DOORS.items()
+        for parameter, kind in parameters.items()
+        if kind in kinds and function in names
+    ]
+
+
+#: The command that reads the most of each kind of place.
+READERS: dict[str, tuple[Function, str]] = {
+    "data": (ruler_builders.verify, "data"),
+    "run": (ruler_report.results, "run"),
+    "model": (ruler_builders.build, "tokenizer"),
+    "rows": (ruler_builders.identify, "data"),
+    "sources": (ruler_builders.build, "sources"),
+    "texts": (ruler_builders.build, "haystack"),
+    "suite": (ruler_builders.build, "suite"),
+}
+
+
+def check(visit: Visit) -> None:
+    """A program ends within its limits, says in one line why it refuses, and touches nothing."""
+    assert "Traceback" not in visit.said, visit.said
+    assert visit.peak < LIMIT
+    assert not visit.touched
+    if visit.code in (1, 2):
+        lines = [line for line in visit.said.splitlines() if line.startswith("ruler-")]
+        assert len(lines) == 1, visit.said
+    else:  # it is read, or a native library had no more memory
+        assert visit.code in (0, -signal.SIGABRT), visit.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, bombs in BOMBS.items() for name in bombs]
+)
+def test_no_bomb_passes_a_door(kind: str, name: str, good: dict[str, Any], tmp_path: Path) -> None:
+    place = BOMBS[kind][name](shutil.copytree(good.get(kind, good["empty"]), tmp_path / "place"))
+    seen = visit(tmp_path, *typed(*READERS[kind], place, good))
+    check(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [pipe, device])
+@pytest.mark.parametrize(
+    ("function", "parameter"), doors("data", "run", "model", "rows", "sources", "texts", "suite")
+)
+def test_no_door_waits_for_what_never_ends(
+    function: Function,
+    parameter: str,
+    make: Callable[[str, Path], Path],
+    good: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    kind = DOORS[function][parameter]
+    place = shutil.copytree(good.get(kind, good["empty"]), tmp_path / "place")
+    names = [path.name for path in place.glob("*") if path.is_file()] or ["dev-v2.0.json"]
+    for name in names:
+        make(name, place)
+    seen = visit(tmp_path, *typed(function, parameter, place, good), seconds=60)
+    check(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REPLIES)
+def test_no_reply_of_a_server_takes_too_much(
+    name: str, good: dict[str, Any], tmp_path: Path
+) -> None:
+    encoding, reply = REPLIES[name]
+    with FakeServer(lambda body: "x") as server:
+        server.rule = lambda body: (200, {"Content-Encoding": encoding}, reply)
+        check(visit(tmp_path, *typed(ruler_eval.run, "base_url", server.url, good)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index.json", MANIFEST])
+def test_no_file_of_a_hub_is_read_without_end(
+    name: str, good: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running() as hub:
+        place = hosted(good["data"], hub)
+        for variable, value in hub.env().items():
+            monkeypatch.setenv(variable, value)
+        hub.fail(f"GET .*{name}", endless, times=99)
+        function = ruler_builders.commands.find if name == "index.json" else ruler_builders.verify
+        parameter = "repo" if name == "index.json" else "data"
+        words = typed(function, parameter, place, {**good, "model": "org/m"})
+        more = [] if name == "index.json" else ["--revision", "main"]
+        seen = visit(tmp_path, *words, *more)
+    assert seen.code in (1, 2)
+    check(seen)
+
+
+def test_a_parquet_file_that_is_a_pipe_is_refused_at_once(
+    good: dict[str, Any], tmp_path: Path
+) -> None:
+    place = copy_of(good["data"], tmp_path)
+    pipe(file_of("vt_1024"), place)
+    seen = visit(tmp_path, "ruler-data", "show", place, "vt_1024", seconds=60)
+    assert seen.code == 1 and "is not a regular file" in seen.said
+    check(seen)
+
+
+def test_a_start_is_not_appended_to_a_file_that_a_link_leads_to(
+    good: dict[str, Any], tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "starts.jsonl").symlink_to(victim)
+    seen = visit(tmp_path, *typed(ruler_eval.run, "out", out, good))
+    assert seen.code == 1 and "starts.jsonl" in seen.said
+    check(seen)
+
+
+def test_a_template_that_takes_too_much_is_one_line(good: dict[str, Any], tmp_path: Path) -> None:
+    model = shutil.copytree(good["model"], tmp_path / "model")
+    written("chat_template.jinja", TEMPLATES["multiplies"], model)
+    seen = visit(tmp_path, *typed(ruler_builders.build, "tokenizer", model, good))
+    check(seen)
+    assert seen.said == (
+        "ruler-data: tokenizer model: its chat template takes more than the 2 GiB that this "
+        "process may use; RULER_MEMORY=4 for more\n"
+    )
+
+
+def test_a_limit_that_is_no_number_is_one_line() -> None:
+    done = spawn("ruler-eval", "status", "x", env={"RULER_MEMORY": "much"})
+    assert done.returncode == 2
+    said = "RULER_MEMORY='much': give a number of GiB, 2 or more"
+    assert done.stderr == f"ruler-eval: {said}\n"
 
 
 CHANGES = {

@@ -17,7 +17,7 @@ from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_one import BuildContext
 from ruler_builders.upstream import EDITIONS
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, read_bytes, sha256_file
+from ruler_data.files import cache_dir, read_bytes, read_text, sha256_file
 from ruler_data.floors import floor as packaged_floor
 from ruler_data.manifest import (
     BALANCED,
@@ -239,7 +239,7 @@ def strays(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def manifest_findings(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[str]:
     """Yield where a manifest is not the one that would be written now."""
-    text = (folder / FILENAME).read_text(encoding="utf-8")
+    text = read_text(folder / FILENAME)
     if manifest.package_version != __version__:  # whose fields may be unknown here
         text = manifest.to_json()
     actual, expected = json.loads(text), json.loads(again.to_json())

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_data.files import JSON_BYTES, cache_dir, cached_bytes, hash_files, parse_json, read_bytes
+from ruler_data.files import (
+    JSON_BYTES,
+    TEXT_BYTES,
+    cache_dir,
+    cached_bytes,
+    hash_files,
+    open_file,
+    parse_json,
+    read_bytes,
+)
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
@@ -63,6 +72,7 @@ class MistralCommonTokenizer(PromptTokenizer):
 
     def __init__(self, path: Path, name: str) -> None:
         """Name a tokenizer file; it is loaded at first use, because Tekken takes a second."""
+        open_file(path, TEXT_BYTES, f"tokenizer {name}: {path.name}").close()
         self._path = path
         package = installed("mistral-common", "mistral", name)
         files = hash_files(path.parent, [path.name])

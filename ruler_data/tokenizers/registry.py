@@ -354,7 +354,7 @@ def _mirrored(mirror: Mirror, entry: Known, allow_download: bool) -> Location:
         if (actual := sha256_file(folder / FILES[0])) != mirror.sha256:
             problem = f"refused: sha256 expected {mirror.sha256}, found {actual}"
             raise RulerError(mirror.repo, problem)
-        return (folder / FILES[0]).read_bytes()
+        return read_bytes(folder / FILES[0], JSON_BYTES)
 
     folder = _cached([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
     place = f"{mirror.repo} at {mirror.revision}"

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from ruler_builders.sources.catalogue import EssaysName, essays_of
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import replacing, sha256_file, try_writing, write_bytes, write_file
+from ruler_data.files import read_text, replacing, sha256_file, try_writing, write_bytes, write_file
 from ruler_data.manifest import (
     FILENAME,
     STATE,
@@ -174,7 +174,7 @@ class BuildDir:
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            who = owner.read_text(encoding="utf-8") if owner.exists() else "an unknown process"
+            who = read_text(owner) if owner.exists() else "an unknown process"
             msg = f"{where}: another build is running in this folder ({who}); wait for it"
             raise RulerError(msg) from error
         try:

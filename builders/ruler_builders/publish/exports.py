@@ -4,7 +4,6 @@ The rows are proved by their release, which `ruler.json` names with its commit; 
 local folder is refused. One commit, then the tag, as for a release.
 """
 
-import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 
 from ruler_builders.publish.plan import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import read_bytes, read_text
+from ruler_data.files import read_bytes, read_text, sha256_file
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -102,6 +101,4 @@ def _about(folder: Path) -> About:
 
 
 def _file(path: Path, name: str) -> PushFile:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return PushFile(name, path.stat().st_size, digest, lambda: path)
+    return PushFile(name, path.stat().st_size, sha256_file(path), lambda: path)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ruler_data.errors import RulerError
-from ruler_data.files import cache_dir, cached_bytes, hash_files, write_bytes
+from ruler_data.files import cache_dir, cached_bytes, hash_files, read_text, write_bytes
 from ruler_data.network import Unreachable, download
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
         msg = "cutting essays needs nltk; pip install -e '.[build]' in the checkout"
         raise RulerError(msg) from error
     decoder, punkt = PunktDecoder(), PunktSentenceTokenizer()
-    lines = {name: (model / name).read_text(encoding="utf-8").splitlines(True) for name in PUNKT}
+    lines = {name: read_text(model / name).splitlines(True) for name in PUNKT}
     punkt._params.collocations = set(decoder.tab2tups(lines["collocations.tab"]))
     punkt._params.sent_starters = decoder.txt2set(lines["sent_starters.txt"])
     punkt._params.abbrev_types = decoder.txt2set(lines["abbrev_types.txt"])

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from ruler_data import memory, terminal
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import write_file
+from ruler_data.files import create_file, write_file
 from ruler_data.names import counted, parse_config
 from ruler_data.progress import progress
 from ruler_data.reasoning import opens, split
@@ -379,7 +379,7 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
 
 
 def _start(arguments: dict[str, Any], visible: str, log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
+    with create_file(log) as output:
         process = subprocess.Popen(
             [sys.executable, "-c", WORK, "--shard", arguments["shard"]],  # shown by ps
             stdin=subprocess.PIPE,
