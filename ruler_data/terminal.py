@@ -83,6 +83,9 @@ out, err = SafeConsole(), SafeConsole(stderr=True)
 
 #: The signal that arrived, if any.
 _signals: list[int] = []
+#: Set once a signal is handled; and the seconds that this may take.
+_heard = Event()
+UNHEARD = 2.0
 #: What a signal does first, e.g. end connections whose bytes a thread waits for.
 at_stop: list[Callable[[], None]] = []
 #: Seconds after a signal in which another is the same one: a terminal and a wrapper both send it.
@@ -112,7 +115,8 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
         signal.signal(number, _stop)
     code = 0
     try:
-        command()
+        with _watched_signals():
+            command()
     except SystemExit as end:  # raised by typer at the end
         code = end.code if isinstance(end.code, int) else 1
     except RulerError as error:
@@ -362,8 +366,34 @@ def _fail(program: str, message: str, code: int) -> int:
     return code
 
 
+@contextmanager
+def _watched_signals() -> Iterator[None]:
+    """End the process where Python does not handle a signal, as it is inside a library for long."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    _heard.clear()
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    Thread(target=_end_if_unheard, args=(reader,), daemon=True, name="signals").start()
+    try:
+        yield
+    finally:
+        _heard.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+
+
+def _end_if_unheard(reader: int) -> None:
+    """Read the numbers of signals; end the process if one is not handled in time."""
+    while number := os.read(reader, 1):
+        is_stop = number[0] in (signal.SIGINT, signal.SIGTERM)
+        if is_stop and not _heard.wait(UNHEARD):
+            _end_at_once(0, number[0], None)
+    os.close(reader)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     _signals.append(number)
+    _heard.set()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop_signal, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
     for action in at_stop:

@@ -117,6 +117,26 @@ run("ruler-data", work)
     assert said == "stopped at once; run the same command again to resume\n"
 
 
+@pytest.mark.slow
+def test_a_signal_ends_a_library_that_does_not_return_to_python() -> None:
+    code = """
+import hashlib
+from ruler_data.terminal import run
+def work():
+    print("up", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+run("ruler-data", work)
+"""
+    command = [sys.executable, "-c", code]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=HANG)
+    assert process.returncode == 130
+    assert said == "stopped at once; run the same command again to resume\n"
+
+
 def test_a_command_after_one_that_was_stopped_is_not() -> None:
     terminal._signals.append(signal.SIGINT)
     with pytest.raises(SystemExit) as end:

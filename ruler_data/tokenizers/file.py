@@ -40,7 +40,9 @@ class TokenizerFile:
 
     def ids(self, text: Text, special: bool = False) -> list[int]:
         """Return the token ids of a text; `special` adds what the tokenizer adds to every text."""
-        return self._tokenizer.encode(decoded(text), add_special_tokens=special).ids
+        # Unlike `encode`, this lets other threads run, so that Ctrl-C ends it.
+        (encoding,) = self._tokenizer.encode_batch([decoded(text)], add_special_tokens=special)
+        return encoding.ids
 
     def counts(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""

@@ -139,9 +139,11 @@ class HfTokenizer(PromptTokenizer):
             return function(*values, **keywords)
         except UsageError:
             raise
-        except MemoryError as error:
-            raise RulerError(self._name, memory.excess()) from error
-        except Exception as error:  # the library raises bare Exception
+        except BaseException as error:
+            if reason := memory.failure(error):
+                raise RulerError(self._name, reason) from error
+            if not isinstance(error, Exception):
+                raise
             problem = f"{FILES[0]} cannot be read: {first_line(error)}"
             raise UsageError(self._name, problem) from error
 
