@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -94,9 +95,9 @@ DOORS: dict[Function, dict[str, str]] = {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
         "out": "run",
     },
-    ruler_eval.repeat: {
-        "run": "run", "data": "data", "model": "model", "tokenizer": "model",
-        "base_url": "server",
+    ruler_eval.repeat: {"run": "run", "base_url": "server"},
+    ruler_eval.check_engine: {
+        "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
     },
     ruler_eval.status: {"run": "run"},
     ruler_eval.score: {"predictions": "run", "data": "data", "model": "value"},
@@ -134,7 +135,9 @@ def is_text(kind: Any) -> bool:  # noqa: ANN401 - any annotation
 def test_every_parameter_that_may_name_a_place_is_in_the_table() -> None:
     for function in functions():
         declaration = declared(function)
-        hints = get_type_hints(declaration, localns=_names(declaration))
+        names = _names(declaration)
+        names["pd"] = pandas  # which is imported for type checkers alone
+        hints = get_type_hints(declaration, localns=names)
         parameters = inspect.signature(function).parameters
         texts = {name for name in parameters if name in hints and is_text(hints[name])}
         assert texts - VALUES == DOORS.get(function, {}).keys(), function
@@ -453,9 +456,9 @@ OPTIONS: dict[Function, dict[str, Any]] = {
         "org": "org", "version": "1.0.0", "tokenizers": "mistral-v0.2", "lengths": "4096",
         "tasks": "niah_single_2", "rows": 1, "out": "OUT", "dry_run": True,
     },
-    ruler_eval.doctor: ASKED,
     ruler_eval.run: {**ASKED, "out": "OUT", "options": "patience=1"},
     ruler_eval.repeat: {"base_url": "URL", "rows": 1},
+    ruler_eval.check_engine: {"data": "DATA", "model": "m", "base_url": "URL"},
     ruler_report.results: {"run": "RUN", "data": "DATA", "out": "OUT"},
     ruler_report.report: {"runs": "RUN", "data": "DATA", "out": "OUT", "pictures": False},
     ruler_report.compare: {"first": "RUN", "second": "RUN", "data": "DATA"},
