@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def server(golden: Say) -> Iterator[FakeServer]:
 
 
 def asked_of(
-    data: Path, url: str, out: Path, *more: object, concurrency: int = 3, patience: int = 20
+    data: Path, url: str, out: Path, *more: object, concurrency: int = 3, patience: float = 20
 ) -> tuple[object, ...]:
     """Return a run of 12 rows of a server, some at once."""
     return (
@@ -74,7 +75,7 @@ def asked_of(
 def ask(frozen: Path, server: FakeServer, tmp_path: Path) -> Ask:
     """Run 12 rows of that server, to its end."""
 
-    def ask(*more: object, out: Path = tmp_path, **how: int) -> Done:
+    def ask(*more: object, out: Path = tmp_path, **how: Any) -> Done:  # noqa: ANN401
         return evaluate(*asked_of(frozen, server.url, out, *more, **how))
 
     return ask

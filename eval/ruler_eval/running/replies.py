@@ -208,6 +208,8 @@ def merged(data: bytes) -> tuple[dict[str, Any], str]:
     for event in httpx2.EventSource(stream, None):
         if event.data.strip() == "[DONE]":
             break
+        if not event.data:  # only a number, or a time to come back
+            continue
         chunk = _event(event.data)
         if chunk.get("error") or event.event == "error":
             return {**reply, **chunk, "error": chunk.get("error") or event.data}, ""
