@@ -229,7 +229,6 @@ def download(
         RulerError: the file cannot be written.
     """
     import requests
-    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     path = folder / (name or url.rsplit("/", 1)[-1])
     where = re.sub("//[^/@]*@", "//", url)  # without the password of a mirror
@@ -239,31 +238,13 @@ def download(
         raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     check_environment()
     part = path.with_name(f"{path.name}.part")
-    retrying = Retrying(
-        retry=retry_if_exception(_is_temporary),
-        wait=wait_exponential(),
-        stop=stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with part.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
             if path.is_file() and sha256 in (None, sha256_file(path)):
                 return path
-            is_resumed = file.tell() > 0
-            receive = partial(retrying, _receive, url, file, get or client(), largest)
-            receive()
-            if is_resumed and sha256 not in (
-                None,
-                sha256_file(part),
-            ):  # what was there is of another file
-                file.truncate(0)
-                receive()
-            actual = sha256_file(part)
-            if sha256 not in (None, actual):
-                file.truncate(0)
-                raise WrongContent(where, f"refused: sha256 expected {sha256}, found {actual}")
+            _receive_checked(url, file, sha256, get or client(), largest)
             part.replace(path)
     except (requests.RequestException, TimeoutError) as error:
         raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
@@ -274,6 +255,31 @@ def download(
             if not part.stat().st_size:
                 part.unlink()
     return path
+
+
+def _receive_checked(
+    url: str, file: BinaryIO, sha256: str | None, get: "Get", largest: int
+) -> None:
+    """Complete a file, try temporary errors again, and check it; a wrong one is emptied."""
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    retrying = Retrying(
+        retry=retry_if_exception(_is_temporary),
+        wait=wait_exponential(),
+        stop=stop_after_attempt(ATTEMPTS),
+        reraise=True,
+    )
+    path = Path(file.name)
+    is_resumed = file.tell() > 0
+    retrying(_receive, url, file, get, largest)
+    if is_resumed and sha256 not in (None, sha256_file(path)):  # it began with another file
+        file.truncate(0)
+        retrying(_receive, url, file, get, largest)
+    actual = sha256_file(path)
+    if sha256 not in (None, actual):
+        file.truncate(0)
+        where = re.sub("//[^/@]*@", "//", url)
+        raise WrongContent(where, f"refused: sha256 expected {sha256}, found {actual}")
 
 
 def _receive(url: str, file: BinaryIO, get: "Get", largest: int) -> None:
