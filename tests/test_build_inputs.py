@@ -54,7 +54,7 @@ def test_the_least_length_of_each_task_is_named_and_suffices(tmp_path: Path) -> 
 def test_a_tokenizer_that_is_not_here_is_named(two_tasks: Asked, tmp_path: Path, name: str) -> None:
     line = one_line(run(*two_tasks, 1280, "--tokenizer", name, cwd=tmp_path), code=2)
     assert name in line
-    expected = f"`ruler-data tokenizers` lists all {len(REGISTRY)}"
+    expected = f"`ruler-data list tokenizers` lists all {len(REGISTRY)}"
     assert (expected if name not in REGISTRY else "it is not here: give its folder") in line
     assert snapshot(tmp_path) == {}
 

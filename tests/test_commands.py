@@ -66,7 +66,7 @@ def test_what_is_no_command_is_refused_with_the_usage(arguments: tuple[str, ...]
 
 
 def test_sources_name_the_four_texts_and_the_samples_without_any_download(cli: Cli) -> None:
-    records = records_of(cli("sources", "--json"))
+    records = records_of(cli("list", "sources", "--json"))
     assert set(records) >= {"essays", "squad", "hotpotqa", "words"}
     for name in ("essays", "squad", "hotpotqa"):
         assert records[name]["where"].startswith("no")
@@ -80,9 +80,9 @@ def test_a_local_source_is_listed_with_its_own_hash(by: str, tmp_path: Path, cli
     data = b'{"data": []}'
     (tmp_path / "squad-mine.json").write_bytes(data)
     if by == "option":
-        done = cli("sources", "--sources", tmp_path, "--json")
+        done = cli("list", "sources", "--sources", tmp_path, "--json")
     else:
-        done = cli("sources", "--json", env={"RULER_SOURCES": str(tmp_path)})
+        done = cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path)})
     record = records_of(done)["squad"]
     assert record["sha256"] == hashlib.sha256(data).hexdigest()
     assert (record["pinned"], record["where"]) == ("no", str(tmp_path / "squad-mine.json"))
@@ -92,8 +92,8 @@ def test_a_local_source_is_listed_with_its_own_hash(by: str, tmp_path: Path, cli
 def test_a_sources_folder_that_is_none_is_refused(name: str, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "file").touch()
     for done in (
-        cli("sources", "--sources", tmp_path / name),
-        cli("sources", "--json", env={"RULER_SOURCES": str(tmp_path / name)}),
+        cli("list", "sources", "--sources", tmp_path / name),
+        cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path / name)}),
     ):
         assert done.returncode == 2
         assert str(tmp_path / name) in done.stderr
@@ -101,7 +101,7 @@ def test_a_sources_folder_that_is_none_is_refused(name: str, tmp_path: Path, cli
 
 
 def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
-    records = records_of(cli("tokenizers", "--json"))
+    records = records_of(cli("list", "tokenizers", "--json"))
     assert records.keys() == REGISTRY.keys()
     for name, known in REGISTRY.items():
         packaged = known.revision is None and known.encoding is None

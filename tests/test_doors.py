@@ -89,8 +89,9 @@ DOORS: dict[Function, dict[str, str]] = {
         "out": "written",
     },
     ruler_builders.commands.find: {"model": "model", "repo": "hub"},
-    ruler_builders.commands.procedures: {"name": "value"},
-    ruler_builders.commands.sources: {"folder": "sources", "download": "sources"},
+    ruler_builders.commands.list_known: {
+        "name": "value", "sources": "sources", "download": "sources",
+    },
     ruler_eval.run: {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
         "out": "run",

@@ -42,15 +42,15 @@ def run(data: Path, out: Path, **options: Any) -> Path:  # noqa: ANN401 - option
 
 
 def test_every_fact_has_its_source_and_what_is_open_is_said(cli: Cli) -> None:
-    for record in json.loads(succeeded(cli("procedures", "--json")).stdout):
+    for record in json.loads(succeeded(cli("list", "procedures", "--json")).stdout):
         assert record["sources"] and record["open"], record["name"]
         for source in record["sources"]:
             assert source["address"].startswith("https://") and source["date"] and source["says"]
         assert record["edition"] in (BALANCED, *EDITIONS)
         assert {*record["protocols"]} <= PROTOCOLS.keys()
-        page = succeeded(cli("procedures", record["name"])).stdout
+        page = succeeded(cli("list", "procedures", record["name"])).stdout
         assert all(text in page for text in (record["metric"], *record["open"]))
-    assert "known: ruler-2024, " in cli("procedures", "nobody").stderr
+    assert "known: ruler-2024, " in cli("list", "procedures", "nobody").stderr
 
 
 def test_a_build_takes_the_rows_and_a_run_prompt_and_sampling(data: Path, tmp_path: Path) -> None:

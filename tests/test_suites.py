@@ -129,12 +129,12 @@ def test_a_folder_takes_no_other_suite_or_parameters(tmp_path: Path, cli: Cli) -
 
 
 def test_suites_are_listed_with_what_they_are_for(cli: Cli) -> None:
-    said = cli("suites", "--json")
+    said = cli("list", "suites", "--json")
     assert said.returncode == 0, said.stderr
     listed = {one["name"]: one for one in json.loads(said.stdout)}
     assert listed["ruler"]["tasks"] == list(TASKS)
     assert "paper" in listed and listed["depth"]["about"]
-    assert "paper" in cli("suites").stdout
+    assert "paper" in cli("list", "suites").stdout
 
 
 def test_a_grid_puts_each_needle_at_its_depth(tmp_path: Path, cli: Cli) -> None:

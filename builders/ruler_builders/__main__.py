@@ -22,10 +22,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "identify": commands.identify,
         "import": commands.import_rows,
         "export": commands.export,
-        "suites": commands.suites,
-        "procedures": commands.procedures,
-        "sources": commands.sources,
-        "tokenizers": commands.tokenizers,
+        "list": commands.list_known,
     }
 
 

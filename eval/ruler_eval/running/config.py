@@ -133,9 +133,7 @@ class EvalConfig:
     model: Model = ""
     procedure: Annotated[
         str | None,
-        Option(
-            help="Format and sample as a published number was measured (`ruler-data procedures`)."
-        ),
+        Option(help="Do as a published number was measured (`ruler-data list procedures`)."),
     ] = None
     #: Each is a module of `ruler_eval.running` with a function `prepare`.
     engine: Annotated[
