@@ -18,6 +18,7 @@ ABOUT = "Run models over frozen RULER datasets, score their answers, report and 
 
 def commands() -> dict[str, Callable[..., Any]]:
     """Return the commands by name, in the order of use."""
+    from ruler_audit import commands as audits
     from ruler_eval import commands as evaluator
     from ruler_report import commands as reports
 
@@ -31,6 +32,7 @@ def commands() -> dict[str, Callable[..., Any]]:
         "compare": reports.compare,
         "gate": reports.gate,
         "leaderboard": reports.leaderboard,
+        "audit": audits.audit,
         "publish": reports.publish,
     }
 

@@ -1,0 +1,410 @@
+"""One audit: from answers to what agrees, what differs, and what cannot be known.
+
+Rows are rebuilt where their edition, words and tokenizer are known and here, and answers are scored
+on them as `ruler-eval score` does. Where rows cannot be rebuilt, the official score needs the gold
+answers alone, and those came with the answers.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ruler_audit.answers import Group
+from ruler_audit.editions import Finder, Origin, agreed
+from ruler_builders.exchange.layouts import all_tasks
+from ruler_builders.pipeline.build import build_folder
+from ruler_builders.pipeline.plan import BuildPlan, select_suite
+from ruler_data.errors import RulerError
+from ruler_data.manifest import BALANCED
+from ruler_data.names import config_file, counted
+from ruler_data.parquet import read_rows
+from ruler_data.row import Row
+from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Task
+from ruler_data.views import html_text
+from ruler_eval.running.data import open_dataset
+from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
+from ruler_eval.scoring.scores import Scores, score_predictions
+
+AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "cannot be known"
+#: The exit status of each verdict.
+STATUS = {AGREES: 0, DIFFERS: 1, UNKNOWN: 3}
+#: How a tool sends RULER's rows, where it is not asked otherwise.
+PROTOCOLS = {"kvpress": "completion", "NeMo Gym": "chat", "RULER v2": "chat"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of the answers to one task and length.
+
+    Attributes:
+        name: of the config, or of the task where its length is unknown.
+        rows: that were answered.
+        gold: rows whose gold answers are those of the rebuilt row; None if none was rebuilt.
+        official: mean in [0, 1]; None where it cannot be scored.
+        exact: likewise; None where rows were not rebuilt.
+        printed: the mean that came with the answers; empty if none did.
+        rule: of the tool, by which the mean came out as printed; empty where none was needed.
+        verdict: one of `STATUS`.
+        reason: of the verdict.
+    """
+
+    name: str
+    rows: int
+    gold: int | None
+    official: float | None
+    exact: float | None
+    printed: str
+    rule: str
+    verdict: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What answers of others are of, and which numbers follow from them.
+
+    Attributes:
+        folder: of the answers.
+        tool: that wrote them.
+        origin: what drew their rows.
+        tokenizer: that the rows were rebuilt with; empty if they were not.
+        lines: one for each task and length.
+        validity: line of the scores; empty where rows were not rebuilt.
+        labels: wrong answers by label; empty where rows were not rebuilt.
+        unknown: what cannot be known here, and what would tell it.
+        scores: the table; None where rows were not rebuilt.
+    """
+
+    folder: str
+    tool: str
+    origin: Origin
+    tokenizer: str
+    lines: tuple[Line, ...]
+    validity: str = ""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    scores: Scores | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of all lines: the worst of them."""
+        verdicts = {line.verdict for line in self.lines}
+        for verdict in (DIFFERS, UNKNOWN):
+            if verdict in verdicts:
+                return verdict
+        return AGREES
+
+    def to_record(self) -> dict[str, Any]:
+        """Return all of it but the table as plain values."""
+        record = {name: value for name, value in vars(self).items() if name != "scores"}
+        record["origin"] = asdict(self.origin)
+        record["lines"] = [asdict(line) for line in self.lines]
+        return {**record, "verdict": self.verdict}
+
+    def __str__(self) -> str:
+        return "\n".join(self._said())
+
+    def _said(self) -> Iterator[str]:
+        rows = sum(line.rows for line in self.lines)
+        yield f"{self.folder}: {self.tool}, {counted(rows, 'row')}"
+        yield f"rows: {_origin_text(self.origin, self.tokenizer)}"
+        yield f"{'':22}{'rows':>6}{'gold':>6}{'score':>9}{'printed':>9}{'exact':>8}"
+        for line in self.lines:
+            gold = "-" if line.gold is None else str(line.gold)
+            score = "-" if line.official is None else f"{100 * line.official:.2f}"
+            exact = "-" if line.exact is None else f"{100 * line.exact:.2f}"
+            numbers = f"{line.rows:>6}{gold:>6}{score:>9}{line.printed or '-':>9}{exact:>8}"
+            yield f"{line.name:<22}{numbers}  {line.verdict}"
+            for note in filter(None, (line.rule, line.reason)):
+                yield f"    {note}"
+        if self.labels:
+            named = ", ".join(f"{label} {number:,}" for label, number in self.labels.items())
+            yield f"wrong answers: {named}"
+        if self.validity:
+            yield self.validity
+        for note in self.unknown:
+            yield f"cannot be known: {note}"
+
+
+def _origin_text(origin: Origin, tokenizer: str) -> str:
+    if not origin.editions:
+        return "of no edition that could be told"
+    words = f", wonderwords {' or '.join(origin.words)}" if origin.words else ""
+    built = f"; rebuilt with tokenizer {tokenizer}" if tokenizer else "; not rebuilt"
+    return f"{' or '.join(origin.editions)}{words}{built}"
+
+
+class Auditor:
+    """Audits the answers of one length in a folder.
+
+    Args:
+        groups: of one length in the folder, by task.
+        finder: with sources and tokenizers.
+    """
+
+    def __init__(self, groups: Sequence[Group], finder: Finder) -> None:
+        self._groups = sorted(groups, key=lambda group: _place(group.task))
+        self._length = groups[0].length
+        self._finder = finder
+        self._origins: dict[str, Origin] = {}
+        self._unknown: list[str] = []
+
+    def audit(self, workers: int) -> Audit:
+        """Find the rows, rebuild them where that can be done, and score the answers."""
+        origin = self._find()
+        with TemporaryDirectory(prefix="ruler-audit-") as scratch:
+            folder = Path(scratch) / "rows"
+            known: dict[str, list[Row]] = {}
+            scores = None
+            if self._rebuild(origin, folder, workers):
+                known = self._rebuilt_rows(folder)
+                scores = self._score(folder, known)
+        lines = tuple(self._line(group, known, scores) for group in self._groups)
+        tokenizer = origin.tokenizers[0] if known else ""
+        first = self._groups[0]
+        audit = Audit(str(first.folder), first.tool, origin, tokenizer, lines)
+        if scores is not None:
+            labels = scores.table["label"].value_counts().to_pylist()
+            counts = {item["values"]: item["counts"] for item in labels if item["values"]}
+            audit = replace(
+                audit,
+                validity=scores.validity_line,
+                labels=dict(sorted(counts.items(), key=lambda item: -item[1])),
+                scores=scores,
+            )
+        return replace(audit, unknown=tuple(dict.fromkeys(self._unknown)))
+
+    # --- Which rows ------------------------------------------------------------------------------
+
+    def _find(self) -> Origin:
+        """Find what drew the rows; tokenizers are tried where only they can tell."""
+        for group in self._groups:
+            self._origins[group.name] = self._finder.origin(group)
+        known = agreed([*self._origins.values()])
+        if known.editions == (BALANCED,):  # no gold answer depends on the tokenizer
+            named = (self._finder.tokenizer,) if self._finder.tokenizer else ()
+            return replace(known, tokenizers=named)
+        for group in sorted(self._groups, key=_tells_tokenizer):
+            origin = self._origins[group.name]
+            if origin.editions and known.tokenizers and known.editions:
+                continue
+            if group.length is not None and group.rows[0].outputs is not None:
+                self._origins[group.name] = self._finder.with_tokenizers(group, origin, known)
+                known = agreed([*self._origins.values()])
+        return known
+
+    def _rebuild(self, origin: Origin, folder: Path, workers: int) -> bool:
+        """Build the rows of all groups whose origin is known; False if it cannot be done here."""
+        groups = [group for group in self._groups if self._origins[group.name].editions]
+        reason = self._why_not_rebuilt(origin, groups)
+        if reason:
+            self._unknown.append(reason)
+            return False
+        assert self._length is not None
+        rows = 1 + max(answer.index for group in groups for answer in group.rows)
+        plan = BuildPlan(
+            origin.tokenizers[0],
+            select_suite("ruler", [group.task for group in groups], [self._length], rows, None),
+            folder,
+            self._finder.seed,
+            sources=self._finder.library.folder,
+            sources_kind="real",
+            edition=origin.editions[0],
+            network=False,
+            words=origin.words[-1] if origin.words else "",
+        )
+        try:
+            build_folder(
+                plan, workers=workers, force=False, progress=lambda *_: None, warn=lambda _: None
+            )
+        except RulerError as error:
+            self._unknown.append(f"the rows could not be rebuilt: {error}")
+            return False
+        return True
+
+    def _why_not_rebuilt(self, origin: Origin, groups: Sequence[Group]) -> str:
+        """Return why rows cannot be rebuilt here, and what would tell; empty if they can."""
+        if not groups:
+            return "the rows: no gold answers show their edition"
+        if not origin.editions:
+            return "the rows: tasks show different editions"
+        if self._length is None:
+            return "the length of the rows: no name tells it; give --length"
+        if not origin.tokenizers:
+            return (
+                "the text of the rows: their tokenizer is not known, or not here; give --tokenizer "
+                f"(not here: {', '.join(self._finder.missing) or 'none'})"
+            )
+        return ""
+
+    def _rebuilt_rows(self, folder: Path) -> dict[str, list[Row]]:
+        """Return the rows of each group that was rebuilt."""
+        rows = {}
+        for group in self._groups:
+            path = folder / config_file(group.name)
+            if path.is_file():
+                rows[group.name] = [*read_rows(path)]
+        return rows
+
+    # --- Scores ----------------------------------------------------------------------------------
+
+    def _score(self, folder: Path, known: Mapping[str, Sequence[Row]]) -> Scores | None:
+        """Return the scores of the groups whose gold answers are those of the rebuilt rows."""
+        groups = [
+            group
+            for group in self._groups
+            if group.name in known and _same_gold(group, known[group.name]) == len(group.rows)
+        ]
+        if not groups:
+            return None
+        records = [
+            {
+                "config": group.name,
+                "index": answer.index,
+                "sample": answer.sample,
+                "prediction": answer.text,
+            }
+            for group in groups
+            for answer in group.answers
+        ]
+        tool = groups[0].tool
+        return score_predictions(
+            records, open_dataset(str(folder)), tool, PROTOCOLS.get(tool, "base")
+        )
+
+    def _line(
+        self, group: Group, known: Mapping[str, Sequence[Row]], scores: Scores | None
+    ) -> Line:
+        """Return what is said of a group."""
+        origin = self._origins[group.name]
+        rows = len(group.rows)
+        gold = _same_gold(group, known[group.name]) if group.name in known else None
+        official = _mean_of(group)
+        exact = None
+        if scores is not None and gold == rows:
+            official, exact = _means(scores, group)
+        printed = group.claim.printed if group.claim else ""
+        line = Line(group.name, rows, gold, official, exact, printed, "", AGREES)
+        if gold is not None and gold < rows:
+            reason = f"gold answers of {rows - gold} rows are not those of the rebuilt rows"
+            return replace(line, verdict=DIFFERS, reason=reason)
+        if official is not None and group.claim and not group.claim.is_met_by(official):
+            rule = _rule_of(group)
+            if not rule:
+                reason = "the answers do not give the printed mean"
+                return replace(line, verdict=DIFFERS, reason=reason)
+            line = replace(line, rule=rule)
+        if gold is None:
+            reason = origin.reason or "its rows were not rebuilt"
+            return replace(line, verdict=UNKNOWN, reason=reason)
+        return line
+
+
+def _place(task: str) -> int:
+    names = [*TASKS]
+    return names.index(task) if task in names else len(names)
+
+
+def _tells_tokenizer(group: Group) -> tuple[int, int]:
+    """Order groups by how well their gold answers tell tokenizers apart."""
+    task = TASKS.get(group.task)
+    params = task.params if task else None
+    order = 0 if isinstance(params, Cwe) else 3 if isinstance(params, Qa) else 1
+    return (2 if isinstance(params, Fwe) else order, _place(group.task))
+
+
+def _same_gold(group: Group, rows: Sequence[Row]) -> int:
+    """Return how many rows have the gold answers that came with their answers."""
+    return sum(
+        answer.index < len(rows) and rows[answer.index].outputs == answer.outputs
+        for answer in group.rows
+    )
+
+
+def _means(scores: Scores, group: Group) -> tuple[float | None, float | None]:
+    """Return the official and the exact mean of a group."""
+    table = scores.to_pandas()
+    rows = table[(table["task"] == group.task) & (table["length"] == group.length)]
+    exact = rows["exact"].mean() if rows["exact"].notna().any() else None
+    return float(rows["official"].mean()), None if exact is None else float(exact)
+
+
+def _mean_of(group: Group) -> float | None:
+    """Return the official mean from the gold answers that came with the answers."""
+    task = _task_of(group)
+    if task is None or any(answer.outputs is None for answer in group.answers):
+        return None
+    return _mean(group, SCORERS[task.metric], clean if task.metric in CLEANED else str)
+
+
+def _task_of(group: Group) -> Task | None:
+    return all_tasks().get(group.task)
+
+
+def _mean(group: Group, scorer: Scorer, cleaned: Callable[[str], str]) -> float:
+    return fmean(scorer(cleaned(answer.text), answer.outputs or ()) for answer in group.answers)
+
+
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
+
+def _rule_of(group: Group) -> str:
+    """Return the rule of a tool by which its mean comes out as printed; empty if none does."""
+    task, claim = _task_of(group), group.claim
+    if task is None or claim is None:
+        return ""
+    scorer = SCORERS[task.metric]
+    if group.tool == "kvpress":
+        mean = _mean(group, scorer, lambda text: _CONTROL.sub("", text.strip()).strip())
+        rule = "kvpress removes control characters, where upstream puts line feeds"
+    elif group.tool == "lm-eval" and task.metric == "part":
+        mean = _mean(group, SCORERS["all"], clean)
+        rule = "lm-eval scores qa by the share of the gold answers named"
+    else:
+        mean = _mean(group, scorer, str.strip)
+        rule = f"{group.tool} leaves control characters in answers"
+    return rule if claim.is_met_by(mean) else ""
+
+
+class Audits(tuple[Audit, ...]):
+    """The audits of several folders and lengths."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
+
+    def to_record(self) -> list[dict[str, Any]]:
+        """Return the audits as plain values."""
+        return [audit.to_record() for audit in self]
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict."""
+        verdicts = {audit.verdict for audit in self}
+        return next((name for name in (DIFFERS, UNKNOWN) if name in verdicts), AGREES)
+
+    @property
+    def exit_status(self) -> int:
+        """0 agrees, 1 differs, 3 cannot be known."""
+        return STATUS[self.verdict]
+
+    @property
+    def failure(self) -> str:
+        """The verdict in a line, unless everything agrees."""
+        lines = [line for audit in self for line in audit.lines]
+        names = [line.name for line in lines if line.verdict == self.verdict]
+        return "" if self.verdict == AGREES else f"{self.verdict}: {', '.join(names)}"
+
+
+def audit_groups(groups: Sequence[Group], finder: Finder, workers: int) -> Audits:
+    """Return the audit of each folder and length."""
+    parts: dict[tuple[Path, int | None], list[Group]] = {}
+    for group in groups:
+        parts.setdefault((group.folder, group.length), []).append(group)
+    return Audits(Auditor(members, finder).audit(workers) for members in parts.values())
