@@ -191,7 +191,7 @@ class ToolAnswer:
 
     Attributes:
         tool: that wrote it.
-        task: or the name that stands for it.
+        task: or the name that stands for it; empty where only the prompt tells it.
         length: of the config in tokens; None if no name tells.
         index: of the row within its task.
         outputs: gold answers of the row; None if the record has none.
@@ -251,6 +251,8 @@ def _parse_answer(record: Any, where: Place, length: int | None) -> ToolAnswer: 
     if not isinstance(record, Mapping):
         raise TypeError(f"a mapping expected, found {type(record).__name__}")
     layout = layout_of_answer(record)
+    if layout is None and layout_of_row(record):
+        raise ValueError("a row without an answer; `ruler-data identify` says whose rows these are")
     if layout is None:
         names = dict.fromkeys(layout.answer for layout in LAYOUTS if layout.answer)
         raise ValueError(f"no prediction: none of the fields {', '.join(names)}")
@@ -305,7 +307,7 @@ def _name_and_index(
     name = next((str(record[column]) for column in layout.task if record.get(column)), "")
     if layout.index == GYM_ROW:
         index = whole_number(record, GYM_ROW)
-        return name or layout.tool, where.number - 1 if index is None else index
+        return name, where.number - 1 if index is None else index
     index = whole_number(record, layout.index)
     if index is None:
         value = value_at(record, layout.index)

@@ -8,7 +8,6 @@ audits = ruler_audit.audit("kvpress/results/ruler__4096__…")
 print(audits, audits.exit_status)
 """
 
-from ruler_audit.audit import Audit, Audits
 from ruler_audit.commands import audit
 
-__all__ = ["Audit", "Audits", "audit"]
+__all__ = ["audit"]

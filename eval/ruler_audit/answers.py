@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from ruler_builders.exchange.layouts import task_of_answer
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_json, read_text
 from ruler_data.layouts import ToolAnswer, files_of_answers, read_answers, task_of_name
@@ -60,7 +61,14 @@ class Group:
     @property
     def name(self) -> str:
         """Name of the config, or of the task where its length is unknown."""
-        return config_name(self.task, self.length) if self.length else self.task
+        task = self.task or "unknown task"
+        return config_name(task, self.length) if self.length else task
+
+    @property
+    def place(self) -> str:
+        """The file or folder of the answers."""
+        files = {answer.where.path for answer in self.answers}
+        return str(files.pop() if len(files) == 1 else self.folder)
 
     @cached_property
     def rows(self) -> tuple[ToolAnswer, ...]:
@@ -82,7 +90,8 @@ def read_groups(places: Iterable[Path | str], length: int | None = None) -> list
         found = False
         for path in files_of_answers(place):
             for answer in read_answers(path, length):
-                key = (path.parent, answer.tool, answer.task, answer.length)
+                task = answer.task or task_of_answer(answer.prompt, answer.outputs or ())
+                key = (path.parent, answer.tool, task, answer.length)
                 answers.setdefault(key, []).append(answer)
                 found = True
         if not found:

@@ -68,7 +68,7 @@ class Audit:
     """What answers of others are of, and which numbers follow from them.
 
     Attributes:
-        folder: of the answers.
+        place: file or folder of the answers.
         tool: that wrote them.
         origin: what drew their rows.
         tokenizer: that the rows were rebuilt with; empty if they were not.
@@ -79,7 +79,7 @@ class Audit:
         scores: the table; None where rows were not rebuilt.
     """
 
-    folder: str
+    place: str
     tool: str
     origin: Origin
     tokenizer: str
@@ -110,7 +110,7 @@ class Audit:
 
     def _said(self) -> Iterator[str]:
         rows = sum(line.rows for line in self.lines)
-        yield f"{self.folder}: {self.tool}, {counted(rows, 'row')}"
+        yield f"{self.place}: {self.tool}, {counted(rows, 'row')}"
         yield f"rows: {_origin_text(self.origin, self.tokenizer)}"
         yield f"{'':22}{'rows':>6}{'gold':>6}{'score':>9}{'printed':>9}{'exact':>8}"
         for line in self.lines:
@@ -166,7 +166,9 @@ class Auditor:
         lines = tuple(self._line(group, known, scores) for group in self._groups)
         tokenizer = origin.tokenizers[0] if known else ""
         first = self._groups[0]
-        audit = Audit(str(first.folder), first.tool, origin, tokenizer, lines)
+        places = {group.place for group in self._groups}
+        place = places.pop() if len(places) == 1 else str(first.folder)
+        audit = Audit(place, first.tool, origin, tokenizer, lines)
         if scores is not None:
             labels = scores.table["label"].value_counts().to_pylist()
             counts = {item["values"]: item["counts"] for item in labels if item["values"]}
@@ -199,7 +201,7 @@ class Auditor:
 
     def _rebuild(self, origin: Origin, folder: Path, workers: int) -> bool:
         """Build the rows of all groups whose origin is known; False if it cannot be done here."""
-        groups = [group for group in self._groups if self._origins[group.name].editions]
+        groups = [group for group in self._groups if self._is_at_hand(group, origin)]
         reason = self._why_not_rebuilt(origin, groups)
         if reason:
             self._unknown.append(reason)
@@ -226,10 +228,22 @@ class Auditor:
             return False
         return True
 
+    def _is_at_hand(self, group: Group, origin: Origin) -> bool:
+        """Whether the edition of a group is known and its sources are here; else say why not."""
+        if not self._origins[group.name].editions:
+            return False
+        try:
+            self._finder.check_sources(TASKS[group.task], origin)
+        except RulerError as error:
+            reason = f"a source is missing: {error}"
+            self._origins[group.name] = replace(self._origins[group.name], reason=reason)
+            return False
+        return True
+
     def _why_not_rebuilt(self, origin: Origin, groups: Sequence[Group]) -> str:
         """Return why rows cannot be rebuilt here, and what would tell; empty if they can."""
         if not groups:
-            return "the rows: no gold answers show their edition"
+            return "the rows: no gold answers show their edition, or their sources are not here"
         if not origin.editions:
             return "the rows: tasks show different editions"
         if self._length is None:
@@ -299,8 +313,7 @@ class Auditor:
                 return replace(line, verdict=DIFFERS, reason=reason)
             line = replace(line, rule=rule)
         if gold is None:
-            reason = origin.reason or "its rows were not rebuilt"
-            return replace(line, verdict=UNKNOWN, reason=reason)
+            return replace(line, verdict=UNKNOWN, reason=origin.reason)
         return line
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ruler_audit.answers import Group
 from ruler_audit.guess import GuessingState, NotTheseAnswersError
+from ruler_builders.exchange.layouts import all_tasks
 from ruler_builders.pipeline.build_one import ByteCounter
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -31,7 +32,7 @@ from ruler_builders.upstream import (
 from ruler_builders.upstream.sources import WORDS_VERSIONS
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED
-from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Vt
+from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Task, Vt
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import REGISTRY
 
@@ -88,11 +89,25 @@ class Finder:
         """Return the sources of upstream with a version of wonderwords."""
         return UpstreamSources(self.library.folder, version=words)
 
+    def check_sources(self, task: Task, origin: Origin) -> None:
+        """Read the sources of a task.
+
+        Raises:
+            RulerError: one is not here.
+        """
+        edition = origin.editions[0] if origin.editions else BALANCED
+        if edition == BALANCED:
+            for name in task.sources:
+                self.library.info(name)
+            return
+        words = origin.words[-1] if origin.words else ""
+        self.sources(words).infos(task, edition_of(edition))
+
     def origin(self, group: Group) -> Origin:
         """Return what draws the gold answers of a group without a tokenizer."""
         task = TASKS.get(group.task)
         if task is None:
-            return Origin(reason=f"{group.task} is not one of the 13 tasks")
+            return Origin(reason=_why_no_task(group.task))
         if any(answer.outputs is None for answer in group.rows):
             return Origin(reason="its records hold no gold answers")
         try:
@@ -196,6 +211,12 @@ class Finder:
             tokenizers=tuple(dict.fromkeys(name for *_, name in found)),
             reason="",
         )
+
+
+def _why_no_task(name: str) -> str:
+    if name in all_tasks():
+        return "rows of RULER v2 that others drew cannot be made again"
+    return "none of the 13 tasks, by its name and its prompt"
 
 
 def _counter(tokenizer: PromptTokenizer) -> Callable[[str], int]:

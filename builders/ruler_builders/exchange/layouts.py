@@ -6,7 +6,7 @@ what stands before the first instruction and between question and answer prefix 
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -299,6 +299,15 @@ def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]
     if not prefix and (begin := answer.search(after)):
         after, prefix = after[: begin.start()], after[begin.start() :]
     return family, opening, text[:start], match[0], after, prefix
+
+
+def task_of_answer(prompt: str, outputs: Sequence[str]) -> str:
+    """Return the task that a prompt and its gold answers have the form of; empty if none."""
+    try:
+        family, _, context, question, *_ = _parse_prompt(prompt, "")
+        return _task(family, context, question, list(outputs) or [""]).name
+    except ValueError:
+        return ""
 
 
 _KEYS = re.compile(r", and |, ")

@@ -321,7 +321,7 @@ def _check(config: str, row: Row, record: Answer, question: str) -> None:
         raise RulerError(
             f"{config}/{row.index}: the gold answers beside the prediction are "
             f"{ascii(list(outputs))[:80]}, those of the row {ascii(list(row.outputs))[:80]}"
-            "; score predictions on the data that they were made on"
+            "; `ruler-eval audit` says which rows they are of"
         )
 
 
