@@ -12,7 +12,7 @@ from ruler_data.signatures import checked
 from ruler_data.version import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from ruler_audit.audit import Audits
+    from ruler_audit.auditor import Audits
 
 
 @checked
@@ -47,7 +47,7 @@ def audit(
         RulerError: a file cannot be read.
     """
     from ruler_audit.answers import read_groups
-    from ruler_audit.audit import audit_groups
+    from ruler_audit.auditor import audit_groups
     from ruler_audit.editions import Finder
     from ruler_data.names import parse_length
 

@@ -191,9 +191,10 @@ class Finder:
         task = TASKS[group.task]
         draws_words = isinstance(task.params, Cwe) or "words" in task.sources
         versions = origin.words or known.words or WORDS
-        names = [name for name in known.tokenizers if name in self._tokenizers] or self._tokenizers
         found: list[tuple[str, str, str]] = []
-        for edition, words, name in product(editions, versions if draws_words else ("",), names):
+        for edition, words, name in product(
+            editions, versions if draws_words else ("",), self._tokenizers
+        ):
             if edition == BALANCED:
                 continue
             count = _counter(self._tokenizers[name])

@@ -6,6 +6,7 @@ answers alone, and those came with the answers.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from ruler_data.manifest import BALANCED
 from ruler_data.names import config_file, counted
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
-from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Task
+from ruler_data.tasks import TASKS, Qa, Task
 from ruler_data.views import html_text
 from ruler_eval.running.data import open_dataset
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
@@ -152,6 +153,7 @@ class Auditor:
         self._finder = finder
         self._origins: dict[str, Origin] = {}
         self._unknown: list[str] = []
+        self._missing: dict[str, list[str]] = {}  # tasks by the source that is not here
 
     def audit(self, workers: int) -> Audit:
         """Find the rows, rebuild them where that can be done, and score the answers."""
@@ -178,7 +180,8 @@ class Auditor:
                 labels=dict(sorted(counts.items(), key=lambda item: -item[1])),
                 scores=scores,
             )
-        return replace(audit, unknown=tuple(dict.fromkeys(self._unknown)))
+        missing = [f"{', '.join(tasks)}: {error}" for error, tasks in self._missing.items()]
+        return replace(audit, unknown=(*self._unknown, *missing))
 
     # --- Which rows ------------------------------------------------------------------------------
 
@@ -190,14 +193,17 @@ class Auditor:
         if known.editions == (BALANCED,):  # no gold answer depends on the tokenizer
             named = (self._finder.tokenizer,) if self._finder.tokenizer else ()
             return replace(known, tokenizers=named)
-        for group in sorted(self._groups, key=_tells_tokenizer):
+        tested = [group for group in self._groups if _depends_on_tokenizer(group)]
+        for group in tested:
             origin = self._origins[group.name]
-            if origin.editions and known.tokenizers and known.editions:
-                continue
-            if group.length is not None and group.rows[0].outputs is not None:
-                self._origins[group.name] = self._finder.with_tokenizers(group, origin, known)
-                known = agreed([*self._origins.values()])
-        return known
+            self._origins[group.name] = self._finder.with_tokenizers(group, origin, known)
+        origins = [self._origins[group.name] for group in tested]
+        makes = Counter(name for origin in origins for name in origin.tokenizers)
+        best = max(makes.values(), default=0)
+        # One task may hold edited answers; a tokenizer that fails at more of them is another one.
+        enough = best >= max(1, len(tested) - 1)
+        names = tuple(name for name, number in makes.items() if enough and number == best)
+        return replace(agreed([*self._origins.values()]), tokenizers=names)
 
     def _rebuild(self, origin: Origin, folder: Path, workers: int) -> bool:
         """Build the rows of all groups whose origin is known; False if it cannot be done here."""
@@ -230,13 +236,12 @@ class Auditor:
 
     def _is_at_hand(self, group: Group, origin: Origin) -> bool:
         """Whether the edition of a group is known and its sources are here; else say why not."""
-        if not self._origins[group.name].editions:
+        if group.task not in TASKS or group.rows[0].outputs is None or not origin.editions:
             return False
         try:
             self._finder.check_sources(TASKS[group.task], origin)
         except RulerError as error:
-            reason = f"a source is missing: {error}"
-            self._origins[group.name] = replace(self._origins[group.name], reason=reason)
+            self._missing.setdefault(str(error), []).append(group.task)
             return False
         return True
 
@@ -304,7 +309,7 @@ class Auditor:
         printed = group.claim.printed if group.claim else ""
         line = Line(group.name, rows, gold, official, exact, printed, "", AGREES)
         if gold is not None and gold < rows:
-            reason = f"gold answers of {rows - gold} rows are not those of the rebuilt rows"
+            reason = f"the gold answers of {counted(rows - gold, 'row')} are not the rebuilt row's"
             return replace(line, verdict=DIFFERS, reason=reason)
         if official is not None and group.claim and not group.claim.is_met_by(official):
             rule = _rule_of(group)
@@ -322,12 +327,12 @@ def _place(task: str) -> int:
     return names.index(task) if task in names else len(names)
 
 
-def _tells_tokenizer(group: Group) -> tuple[int, int]:
-    """Order groups by how well their gold answers tell tokenizers apart."""
+def _depends_on_tokenizer(group: Group) -> bool:
+    """Whether a tokenizer may be told by the gold answers of a group."""
     task = TASKS.get(group.task)
-    params = task.params if task else None
-    order = 0 if isinstance(params, Cwe) else 3 if isinstance(params, Qa) else 1
-    return (2 if isinstance(params, Fwe) else order, _place(group.task))
+    if task is None or isinstance(task.params, Qa):
+        return False
+    return group.length is not None and group.rows[0].outputs is not None
 
 
 def _same_gold(group: Group, rows: Sequence[Row]) -> int:
