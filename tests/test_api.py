@@ -26,7 +26,7 @@ from ruler_data.signatures import declared, options_of
 from ruler_data.views import html_text
 from tests.conftest import ROOT
 
-PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report"]
+PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_audit"]
 #: What neither an import of a package nor a program's table of commands may load.
 HEAVY = {
     "torch", "pyarrow", "numpy", "tokenizers", "transformers", "vllm", "ray", "matplotlib", "scipy",

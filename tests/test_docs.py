@@ -149,7 +149,7 @@ def test_the_long_description_has_no_relative_link() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None:
+def test_the_wheel_holds_five_packages_and_the_templates(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run([*command, "-w", str(tmp_path), str(ROOT)], check=True, env=environment)
@@ -158,7 +158,8 @@ def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None
     metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
     assert "Description-Content-Type: text/markdown" in wheel.read(metadata).decode()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_cli.py"}
+    packages = {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_audit"}
+    assert tops == {*packages, "ruler_cli.py"}
     assert "ruler_data/cards/dataset.md.j2" in names
     assert any(name.startswith("ruler_builders/sample/essays/") for name in names)
     assert "ruler_builders/sources/essays.sha256" in names
