@@ -63,7 +63,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-tools stranger example docs lowest owner smoke locked
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench size regold clean engines test-tools stranger example docs lowest owner smoke locked
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -219,7 +219,7 @@ bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' $(if $(SOURCES),--sources '$(SOURCES)') --rows $(or $(ROWS),20)
 
 size: $(VENV)/.build ## Count what there is to read: syntax nodes of each room
-	$(BIN)/python benchmarks/size.py
+	@$(BIN)/python benchmarks/size.py
 
 regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_report_golden.py tests/test_upstream.py

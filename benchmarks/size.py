@@ -7,6 +7,7 @@ counted, and lines only to divide by.
 """
 
 import ast
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,18 +58,19 @@ class Size:
 
 
 def main() -> None:
-    """Print a line for each room."""
-    print(f"{'room':20}{'modules':>8}{'lines':>8}{'nodes':>9}{'a line':>8}", end="")
-    print(f"{'branches/1,000':>16}{'functions > 10':>16}")
+    """Print a line for each room, all in one write, so that `| head` gets them."""
+    names = f"{'room':20}{'modules':>8}{'lines':>8}{'nodes':>9}{'a line':>8}"
+    table = [f"{names}{'branches/1,000':>16}{'functions > 10':>16}"]
     rooms = [room for room in ROOMS if (ROOT / room).is_dir()]
     for room in rooms:
         size = Size()
         for path in sorted((ROOT / room).rglob("*.py")):
             size.add(path.read_text(encoding="utf-8"))
         lines = max(size.lines, 1)
-        print(f"{room:20}{size.modules:8}{size.lines:8}{size.nodes:9}", end="")
-        print(f"{size.nodes / lines:8.2f}{1000 * size.branches / lines:16.0f}", end="")
-        print(f"{size.long_functions:16}")
+        counts = f"{room:20}{size.modules:8}{size.lines:8}{size.nodes:9}{size.nodes / lines:8.2f}"
+        branches = 1000 * size.branches / lines
+        table.append(f"{counts}{branches:16.0f}{size.long_functions:16}")
+    sys.stdout.write("\n".join(table) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question an
 Headline = Literal["official", "exact"]
 
 
-#: Fewest digits of a needle's value: of those of a row, and of those of a haystack of needles.
-FEWEST_DIGITS = (5, 7)
+#: Digits of a value that is a number.
+DIGITS = 7
 #: Words of a place in order, as a question names it.
 ORDINALS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
@@ -62,7 +62,6 @@ class Niah:
         none: whether the question allows that the key is missing: `no`; or yes, and the key is
             there (`possible`) or missing (`true`). There are equally many needles in both.
         domains: of the texts of a haystack of domains, in turns if there are several.
-        value_length: digits of a number (7 by default) or words of a compound (2).
         ordinal: whether the question is about one value of a key by its place among them (the
             third, ...), drawn for each row.
         question_at: where the question stands; one before the haystack is part of the context.
@@ -83,7 +82,6 @@ class Niah:
     lookalikes: Annotated[int, Interval(ge=0, le=60)] = 0
     none: Literal["no", "possible", "true"] = "no"
     domains: tuple[str, ...] = ()
-    value_length: Annotated[int, Interval(ge=2, le=64)] | None = None
     ordinal: bool = False
     question_at: Literal["after", "before", "around"] = "after"
     instruction: Literal["upstream", "short", "long"] = "upstream"
@@ -116,12 +114,6 @@ class Niah:
             return f"domains: only for a haystack of domains, and this one is of {self.haystack}"
         if len(set(self.domains)) < len(self.domains):
             return "domains: one occurs twice"
-        if self.value_length is not None and self.value_type == "uuids":
-            return "value_length: a UUID has one length"
-        if self.value_length is not None and self.value_type == "words" and self.value_length > 8:
-            return f"value_length: {self.value_length} words; a compound has at most 8"
-        if self.value_type == "numbers" and self.digits < FEWEST_DIGITS[self.haystack == "needles"]:
-            return f"value_length: too few numbers of {self.digits} digits for different values"
         if self.ordinal and not 2 <= self.values <= len(ORDINALS):
             return (
                 f"ordinal: needs 2 to {len(ORDINALS)} values of a key, and there are {self.values}"
@@ -138,19 +130,12 @@ class Niah:
             return "wording: associated needs keys of words, without `lookalikes` and `none`"
         return ""
 
-    @property
-    def digits(self) -> int:
-        """Digits of a value that is a number."""
-        return self.value_length or 7
-
 
 @dataclass(frozen=True)
 class Vt:
     """Variable tracking: `chains` chains of `hops` assignments after the first.
 
     Attributes:
-        letters: of a variable's name.
-        alphabet: number of different letters in names, so there are alphabet^letters names.
         order: of the assignments: rising, so a variable is assigned before it is used, or
             scrambled.
         example: whether the prompt begins with an in-context example.
@@ -158,19 +143,10 @@ class Vt:
 
     chains: Annotated[int, Interval(ge=1, le=64)] = 1
     hops: Annotated[int, Interval(ge=1, le=64)] = 4
-    letters: Annotated[int, Interval(ge=3, le=12)] = 5
-    alphabet: Annotated[int, Interval(ge=4, le=26)] = 26
     order: Literal["rising", "scrambled"] = "rising"
     example: bool = True
     family: Literal["vt"] = "vt"
-
-    @property
-    def impossible(self) -> str:
-        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
-        names, needed = self.alphabet**self.letters, self.chains * (self.hops + 1) + 11
-        if 2 * needed > names:
-            return f"alphabet: {names} names are too few for {needed} variables"
-        return ""
+    impossible = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
+from ruler_data.row import question_digest
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.data import DataInfo, open_dataset
 from ruler_eval.running.run_dir import RUN_FILE, RunInfo
@@ -90,7 +91,10 @@ def make_run(
                     min(max(1, len(text.split())), row.max_new_tokens),
                 )
                 finish = "length" if cut else "stop"
-                answer = Answer(config, row.index, text, finish, sent, said, 0.01)
+                digest = question_digest(row)
+                answer = Answer(
+                    config, row.index, text, finish, sent, said, 0.01, question_digest=digest
+                )
                 lines[row.index % 2].append(json.dumps(asdict(answer)) + "\n")
     for shard, part in enumerate(lines):
         path = folder / f"answers-{shard}-of-2.made.{run.short_fingerprint}.jsonl"

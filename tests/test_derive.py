@@ -12,7 +12,6 @@ import pytest
 
 import ruler_report
 from ruler_data import RulerError
-from ruler_eval.running.data import open_dataset
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring.derive import load_scores
 from ruler_report import page
@@ -35,7 +34,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def scored(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that knows where its rows are, with its results."""
-    DATA.append(sample_build)
     folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, patchy(0.6), FEW)
     info = run_info(sample_build, FEW)
     starts = {"at": "2026-01-01T00:00:00+00:00", "fingerprint": info.fingerprint}
@@ -107,15 +105,6 @@ def first(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
     return lambda lines: [{**lines[0], **fields}, *lines[1:]]
 
 
-def with_questions(lines: list[Json]) -> list[Json]:
-    """Return answers with the digests of their questions."""
-    data = open_dataset(str(DATA[0]))
-    questions = {config: data.questions(config) for config in FEW}
-    return [{**line, "question_digest": questions[line["config"]][line["index"]]} for line in lines]
-
-
-#: The rows, once they are built.
-DATA: list[Path] = []
 VT = "configs.vt_4096"
 #: Each is refused, and why.
 FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -148,7 +137,7 @@ UNANSWERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a few prompt tokens": (in_answers(first(prompt_tokens=5)), "5 prompt tokens are not the row"),
     "a text beyond the budget": (in_answers(first(text="word " * 5000)), "5,000 words are more th"),
     "no question": (
-        in_answers(lambda lines: first(question_digest=None)(with_questions(lines))),
+        in_answers(first(question_digest=None)),
         "its question is not recorded",
     ),
     "another model": (

@@ -110,6 +110,16 @@ def test_a_version_that_lies_or_a_stranger_is_refused(
     assert site.hub.writes() == []
 
 
+def test_rows_of_a_higher_major_data_version_are_not_mixed_with_published_ones(site: Site) -> None:
+    site.publish(site.builds(), "1.0.0")
+    site.hub.requests.clear()
+    folder = site.builds("vt")
+    edit_manifest(folder, data_version="2.0.0")
+    done = site.publish(folder, "2.0.0")
+    assert done.code == 2 and "rows of MAJOR data version 1, this folder with 2" in done.said
+    assert site.hub.writes() == []
+
+
 def test_what_somebody_edited_on_the_hub_is_replaced_with_a_note(site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
     site.hub.foreign_commit(site.repo, "README.md", b"mine")

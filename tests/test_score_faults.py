@@ -10,6 +10,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.manifest import Manifest
+from ruler_data.row import question_digest
 from ruler_eval.scoring.results_file import read_results
 from tests.builds import snapshot
 from tests.commands import Done, call_in, succeeded
@@ -17,7 +18,7 @@ from tests.conftest import Cli
 from tests.hub import Hub
 from tests.publishing import Publisher
 from tests.running.processes import evaluate
-from tests.runs import golden, make_run, refused, reported, run_info
+from tests.runs import golden, make_run, refused, reported, rows_of, run_info
 
 FEW = ("vt_4096", "fwe_4096")
 
@@ -34,7 +35,8 @@ def score(run: Path, data: Path, *options: object) -> str:
 
 
 def first_journal(run: Path) -> Path:
-    return run / "answers-0-of-2.jsonl"
+    (journal,) = run.glob("answers-0-of-2.*.jsonl")
+    return journal
 
 
 def test_a_torn_end_is_told_and_left_out(run: Path, sample_build: Path) -> None:
@@ -42,7 +44,7 @@ def test_a_torn_end_is_told_and_left_out(run: Path, sample_build: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"\xc3')
     number = len(whole.splitlines()) + 1
-    reported = f"answers-0-of-2.jsonl line {number}: torn or not a line of a journal; ignored"
+    reported = f"{path.name} line {number}: torn or not a line of a journal; ignored"
     assert reported in score(run, sample_build)
     assert read_results(run).scored == 12
 
@@ -67,7 +69,10 @@ def test_an_answer_after_a_failure_counts(sample_build: Path, tmp_path: Path) ->
     assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
     late = {"text": "late", "finish": "stop", "error": None}
     with first_journal(run).open("a") as file:
-        file.writelines(json.dumps(failure | late | {"config": config}) + "\n" for config in FEW)
+        for config in FEW:
+            digest = question_digest(rows_of(sample_build, config)[2])
+            answer = failure | late | {"config": config, "question_digest": digest}
+            file.write(json.dumps(answer) + "\n")
     score(run, sample_build)
     assert read_results(run).configs["vt_4096"].scores[2] == 0
 

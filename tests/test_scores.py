@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
-from ruler_eval.running.data import open_dataset
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring import scores as module
 from ruler_eval.scoring.scores import Scores, load_scores, means, read_scores, write_scores
@@ -271,25 +270,11 @@ def test_a_run_that_is_not_of_its_rows_is_refused_by_name(
         load_scores(run)
 
 
-def with_questions(data: Path) -> Callable[[list[Json]], list[Json]]:
-    """Return answers with the digests of their questions, but for the first."""
-    dataset = open_dataset(str(data))
-    questions = {config: dataset.questions(config) for config in FEW}
-
-    def change(lines: list[Json]) -> list[Json]:
-        lines = [
-            {**line, "question_digest": questions[line["config"]][line["index"]]} for line in lines
-        ]
-        return first(question_digest=None)(lines)
-
-    return change
-
-
 def test_impossible_answers_are_none(sample_build: Path, scored: Path, tmp_path: Path) -> None:
     changes = {
         "a few prompt tokens": (first(prompt_tokens=5), "5 prompt tokens are not the row"),
         "a text beyond the budget": (first(text="word " * 5000), "5,000 words are more th"),
-        "no question": (with_questions(sample_build), "its question is not recorded"),
+        "no question": (first(question_digest=None), "its question is not recorded"),
         "another model": (lambda lines: first(model="b")(every(model="org/model-7b")(lines)), ""),
     }
     for name, (change, said) in changes.items():

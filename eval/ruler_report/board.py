@@ -1,8 +1,8 @@
 """`ruler-eval leaderboard`: rank any number of runs in one sortable table, and as JSON.
 
 All runs stand on one frame: ranks are intervals, and a run that `score` refuses or that is only
-claimed has none. Runs that cannot be compared are refused: other protocols, editions or MAJOR
-versions. Size is read from the name of the model (`7B`, `8x22B`).
+claimed has none. Runs that cannot be compared are refused: other protocols or editions.
+Size is read from the name of the model (`7B`, `8x22B`).
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 What limits a run is a note beside its numbers: rows without a score, prompts or sampling that are
 not those of its protocol, a suite or an edition that is not the paper's. Runs can be compared if
-protocol, edition and MAJOR version of the data agree, whatever the suite and the tokenizer.
+protocol and edition of the data agree, whatever the suite and the tokenizer.
 """
 
 import re

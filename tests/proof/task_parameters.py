@@ -135,7 +135,7 @@ def _sentence_findings(params: Niah, text: str, found: Sequence[Needle]) -> Iter
     key_form = _form(params.key_type)
     if params.wording == "associated":
         key_form = "|".join(map(re.escape, chain.from_iterable(associations().values())))
-    value_form = _form(params.value_type, params.value_length)
+    value_form = _form(params.value_type)
     for needle in found:
         sentence = text[slice(*needle.spans[0])]
         if needle.kind not in ("", expected, singular):
@@ -149,11 +149,11 @@ def _sentence_findings(params: Niah, text: str, found: Sequence[Needle]) -> Iter
             yield f"the needle {sentence!r} is {needle.wording}, the task's are {params.wording}"
 
 
-def _form(kind: str, size: int | None = None) -> str:
-    """Return the form of a key or value; `size` is in digits or words, by default 7 and 2."""
+def _form(kind: str) -> str:
+    """Return the form of a key or value."""
     return {
-        "numbers": f"[1-9][0-9]{{{(size or 7) - 1}}}",
-        "words": f"[a-z]+(?:-[a-z]+){{{(size or 2) - 1},}}",
+        "numbers": "[1-9][0-9]{6}",
+        "words": "[a-z]+(?:-[a-z]+)+",
         "uuids": "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
     }[kind]
 
@@ -246,7 +246,7 @@ def _example_findings(
 
 def _chains(params: Vt, lines: Sequence[str]) -> Generator[str, None, dict[str, list[str]]]:
     """Follow the chains of assignments; return the names of each by its value, in order."""
-    name = f"([A-Z]{{{params.letters}}})"
+    name = "([A-Z]{5})"
     form = re.compile(rf"VAR {name} = (?:([0-9]{{5}})|VAR {name} )")
     others = [line for line in lines if line != NOISE]
     if strange := [line for line in others if not form.fullmatch(line)]:

@@ -453,7 +453,7 @@ def _check_same_inputs(new: Manifest, base: Release, names: list[str]) -> None:
     _check_tokenizer(where, old, new)
     used = {source for name in names for source in old.table[parse_config(name)[0]].sources}
     old = replace(old, sources=tuple(source for source in old.sources if source.name in used))
-    for difference, before, now in compared_inputs(old, new):
+    for difference, before, now in (*_newer_rows(old, new), *compared_inputs(old, new)):
         if names and before != now:
             msg = (
                 f"{where} was built with {difference} {before}, this folder with {now}; build "
@@ -461,6 +461,17 @@ def _check_same_inputs(new: Manifest, base: Release, names: list[str]) -> None:
                 f"another repo"
             )
             raise UsageError(msg)
+
+
+def _newer_rows(old: Manifest, new: Manifest) -> Iterator[tuple[str, int, int]]:
+    """Yield the MAJOR data versions if a build has a higher one than a release: other draws.
+
+    A release may have a higher one than its rows were drawn with, e.g. after another seed.
+    """
+    released = Version.parse(old.data_version).major
+    built = Version.parse(new.data_version).major
+    if released < built:
+        yield "rows of MAJOR data version", released, built
 
 
 def _sources(manifest: Manifest) -> dict[str, SourceInfo]:

@@ -17,7 +17,7 @@ from ruler_builders.rows.randomness import rng
 from ruler_builders.rows.segments import Segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources, mixed
 from ruler_data.errors import RulerError
-from ruler_data.tasks import PartType
+from ruler_data.tasks import DIGITS, PartType
 
 #: Row i begins at line i * STRIDE modulo BEGINNINGS of the stream of needle lines, so all 500
 #: rows of a config begin at different lines.
@@ -84,7 +84,6 @@ class NeedleLines:
         sources: seed, words, and what lines are counted in.
         form: of a line, with `{key}` and `{value}`.
         types: of keys and of values.
-        value_length: in words or digits; None for the usual one.
     """
 
     def __init__(
@@ -92,11 +91,11 @@ class NeedleLines:
         sources: TokenizedSources,
         form: str,
         types: tuple[PartType, PartType],
-        value_length: int | None = None,
     ) -> None:
-        self._sources, self._form = sources, form
+        self._sources = sources
+        self._form = form
+        self._types = types
         self._source = rng(sources.seed, "-".join(types), 0, "needle lines")
-        self._parts = tuple(zip(types, (None, value_length), strict=True))
         self._lines: dict[str, int] = {}  # number of the line of each key and value
         self._segments = Segments.of([], np.zeros(0, dtype=np.int64))
 
@@ -118,10 +117,10 @@ class NeedleLines:
         """Draw lines; leave out one whose key or value was drawn before."""
         texts = list[str]()
         line = len(self._segments)
-        (key_type, key_length), (value_type, value_length) = self._parts
+        key_type, value_type = self._types
         for _ in range(size):
-            key = draw_part(self._source, key_type, self._sources, key_length)
-            value = draw_part(self._source, value_type, self._sources, value_length)
+            key = draw_part(self._source, key_type, self._sources)
+            value = draw_part(self._source, value_type, self._sources)
             if key != value and key not in self._lines and value not in self._lines:
                 texts.append(self._form.format(key=key, value=value))
                 self._lines[key] = line
@@ -136,19 +135,15 @@ class NeedleLines:
 needle_lines = lru_cache(maxsize=4)(NeedleLines)
 
 
-def draw_part(
-    source: Random, kind: PartType, sources: TokenizedSources, length: int | None = None
-) -> str:
-    """Return a random key or value: a compound word, a number or a UUID of version 4.
-
-    `length` is in words (2 by default) or digits (7).
-    """
+def draw_part(source: Random, kind: PartType, sources: TokenizedSources) -> str:
+    """Return a random key or value: a compound word, a number or a UUID of version 4."""
+    bits = source.getrandbits(128)
     if kind == "words":
-        adjectives = [sources.adjective(source.getrandbits(64)) for _ in range((length or 2) - 2)]
-        return "-".join([*adjectives, sources.compound(source.getrandbits(128))])
-    bits = source.getrandbits(max(128, 4 * (length or 7) + 64))
-    least = 10 ** ((length or 7) - 1)
-    return str(least + bits % (9 * least) if kind == "numbers" else UUID(int=bits, version=4))
+        return sources.compound(bits)
+    if kind == "uuids":
+        return str(UUID(int=bits, version=4))
+    least = 10 ** (DIGITS - 1)
+    return str(least + bits % (9 * least))
 
 
 def draw_distinct(draw_one: Callable[[], str], taken: set[str]) -> str:

@@ -171,10 +171,6 @@ class TokenizedSources:
         number %= len(first) * len(second)
         return f"{first[number // len(second)]}-{second[number % len(second)]}"
 
-    def adjective(self, number: int) -> str:
-        """Return the adjective of a number, modulo how many there are."""
-        return self._adjectives[number % len(self._adjectives)]
-
     @property
     def compounds(self) -> int:
         """How many adjective-noun words there are."""

@@ -120,17 +120,17 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
 
     If a key may be missing, there is one more than there are needles.
     """
-    value_type, size, count = params.value_type, params.value_length, params.values
+    value_type, count = params.value_type, params.values
     number = params.keys + params.lookalikes + (params.none != "no")
     if params.lookalikes:
-        all_keys = _draw_grid(source, params.key_type, None, number, sources, taken)
-        flat = _draw_grid(source, value_type, size, number * count, sources, taken)
+        all_keys = _draw_grid(source, params.key_type, number, sources, taken)
+        flat = _draw_grid(source, value_type, number * count, sources, taken)
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
         return _Keys(all_keys, tuple(groups), all_keys)
     described = params.wording == "associated"
     descriptions = iter(source.sample([*associations().items()], params.keys) if described else ())
     draw_key = partial(draw_part, source, params.key_type, sources)
-    draw_value = partial(draw_part, source, value_type, sources, size)
+    draw_value = partial(draw_part, source, value_type, sources)
     keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
     for _ in range(number):
         if described:
@@ -146,7 +146,6 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
 def _draw_grid(
     source: Random,
     kind: PartType,
-    length: int | None,
     size: int,
     sources: TokenizedSources,
     taken: set[str],
@@ -159,13 +158,13 @@ def _draw_grid(
     rows = next(rows for rows in range(math.isqrt(size), 0, -1) if size % rows == 0)
     firsts, seconds = dict[str, None](), dict[str, None]()
     while len(firsts) < rows or len(seconds) < size // rows:
-        text = draw_part(source, kind, sources, length)
+        text = draw_part(source, kind, sources)
         cut = {"words": text.find("-"), "numbers": len(text) // 2, "uuids": len("8888-8888-4888")}
         firsts.setdefault(text[: cut[kind]])
         seconds.setdefault(text[cut[kind] :])
     grid = [a + b for a in [*firsts][:rows] for b in [*seconds][: size // rows]]
     if not taken.isdisjoint(grid):
-        return _draw_grid(source, kind, length, size, sources, taken)
+        return _draw_grid(source, kind, size, sources, taken)
     taken.update(grid)
     return tuple(shuffled(source, grid))
 
@@ -221,7 +220,7 @@ def _filler(
     def among_needles(room: int) -> Haystack:
         form = NEEDLES["plain"][0].format(kind=params.value_type, key="{key}", value="{value}")
         types = (params.key_type, params.value_type)
-        lines = needle_lines(sources, form, types, params.value_length)
+        lines = needle_lines(sources, form, types)
         segments, numbers = lines.stretch(row[1], room, taken)
         return insert_needles(segments, needles, tokens, room, joiner="\n", numbers=numbers)
 

@@ -20,8 +20,12 @@ from ruler_builders.rows.row_template import Needle, RowTemplate, insert_needles
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
 
-#: Noise lines and letters of a name in the in-context example (upstream's for most tokenizers).
-EXAMPLE_NOISE, EXAMPLE_LETTERS = 16, 3
+#: Letters of a name.
+LETTERS = 5
+#: Letters of a name in the in-context example.
+EXAMPLE_LETTERS = 3
+#: Lines of noise in the in-context example (upstream's for most tokenizers).
+EXAMPLE_NOISE = 16
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,8 @@ def draw(
     """Draw one row; see `ruler_builders.tasks.draw`."""
     seed = sources.seed
     taken: set[str] = set()
-    source, letters = rng(seed, name, index, "chains"), ascii_uppercase[: params.alphabet]
-    chains = [
-        _draw_chain(source, params.hops, letters, params.letters, taken)
-        for _ in range(params.chains)
-    ]
+    source = rng(seed, name, index, "chains")
+    chains = [_draw_chain(source, params.hops, LETTERS, taken) for _ in range(params.chains)]
     needles = [
         Needle(line, place, is_evidence=number == 0)
         for number, chain in enumerate(chains)
@@ -56,7 +57,7 @@ def draw(
     tokens = int(sources.line_costs([needle.text for needle in needles]).sum())
     prompt = prompts.vt(params, chains[0].value, len(chains[0].names))
     if params.example:
-        example = _draw_example(rng(seed, name, index, "example"), params, letters, taken)
+        example = _draw_example(rng(seed, name, index, "example"), params, taken)
         prompt = replace(prompt, head=example + prompt.head)
     return RowTemplate(
         prompt,
@@ -75,20 +76,20 @@ def _depths(params: Vt, seed: int, name: str, index: int, number: int) -> list[f
     return sorted(depths) if params.order == "rising" else depths
 
 
-def _draw_chain(source: Random, hops: int, letters: str, length: int, taken: set[str]) -> _Chain:
-    """Draw a chain whose names, of `length` of these letters, and value are not in `taken`."""
+def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Chain:
+    """Draw a chain whose names, of so many letters, and value are not in `taken`."""
     return _Chain(
         tuple(
-            draw_distinct(lambda: "".join(source.choices(letters, k=length)), taken)
+            draw_distinct(lambda: "".join(source.choices(ascii_uppercase, k=letters)), taken)
             for _ in range(hops + 1)
         ),
         draw_distinct(lambda: str(source.randint(10_000, 99_999)), taken),
     )
 
 
-def _draw_example(source: Random, params: Vt, letters: str, taken: set[str]) -> str:
+def _draw_example(source: Random, params: Vt, taken: set[str]) -> str:
     """Draw the in-context example: a small prompt and its answer."""
-    chain = _draw_chain(source, min(params.hops, 10), letters, EXAMPLE_LETTERS, taken)
+    chain = _draw_chain(source, min(params.hops, 10), EXAMPLE_LETTERS, taken)
     lines, assignments = [NOISE] * EXAMPLE_NOISE, chain.lines
     places = sorted(source.sample(range(EXAMPLE_NOISE), len(assignments)))
     if params.order == "scrambled":

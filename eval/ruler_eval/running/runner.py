@@ -229,8 +229,7 @@ def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> lis
     answered = {
         key
         for key, answer in records.items()
-        if answer.error is None
-        and answer.question_digest in (None, digests[answer.config][answer.index])
+        if answer.error is None and answer.question_digest == digests[answer.config][answer.index]
     }
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     return [key for key in share if key not in answered]

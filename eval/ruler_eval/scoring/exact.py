@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ruler_data import reasoning
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
+from ruler_data.tasks import DIGITS, Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
 from ruler_eval.scoring.metrics import chosen_letter
 from ruler_eval.scoring.wording import (
     SPEECH,
@@ -96,7 +96,7 @@ def _is_gold_alone(row: Row, task: Task, answer: str) -> bool:
         return False
     if not isinstance(params, Niah):
         return True
-    kind, question = _kind(params.value_type, params.digits), row.question.lower()
+    kind, question = _kind(params.value_type, DIGITS), row.question.lower()
     return bool(question and is_plain) and all(
         [len(out) >= 4 and kind.fullmatch(out) and out in words and out not in question
          for out in row.outputs]
@@ -175,7 +175,7 @@ def _kind(value_type: PartType, digits: int) -> re.Pattern[str]:
 
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the question's kind, without those in the question."""
-    kind = _kind(params.value_type, params.digits)
+    kind = _kind(params.value_type, DIGITS)
     excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
     for value in kind.findall(_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)):
         if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ruler_data import reasoning
 from ruler_data.row import Row
-from ruler_data.tasks import Metric, Niah, PartType, Task
+from ruler_data.tasks import DIGITS, Metric, Niah, PartType, Task
 from ruler_eval.running.answers import Answer
 
 _DOCUMENT = re.compile(r"Document \d+:(?:.*\n)+?\n")
@@ -236,7 +236,7 @@ def _value_starts(row: Row, params: Niah, answer: str) -> Iterator[int]:
     for output in row.outputs:
         if output != "none" and output.lower() in answer:
             yield answer.find(output.lower())
-    for match in value_pattern(params.value_type, params.digits).finditer(answer):
+    for match in value_pattern(params.value_type, DIGITS).finditer(answer):
         plain_word = params.value_type == "words" and match[0] not in row.context.lower()
         if match[0] not in row.question.lower() and not plain_word:
             yield match.start()

@@ -100,7 +100,6 @@ class Scorer:
         self._asked: tuple[list[Any], list[str]] = [], []
         self._known: dict[tuple[str | None, ...], _Scored] = {}  # of these questions
         self._extra, self._samples = int(run.sampling.get("extra_tokens", 0)), run.samples
-        self._has_digests = any(answer.question_digest for answer in answers.values())
 
     @property
     def notes(self) -> list[str]:
@@ -211,7 +210,7 @@ class Scorer:
         budget = row.max_new_tokens + self._extra
         reason = why_unanswered(record, budget=budget)
         words, prompt = len((record.text or "").split()), row.length - row.max_new_tokens
-        if reason is None and self._has_digests and record.question_digest is None:
+        if reason is None and record.question_digest is None:
             reason = "its question is not recorded"
         if reason is None and words > WORDS * budget:
             reason = f"{words:,} words are more than {budget:,} tokens hold"

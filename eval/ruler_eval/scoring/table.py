@@ -163,7 +163,6 @@ class Scorer:
         self._is_run = run.engine != PREDICTIONS
         self._opened = opens(run.frame)
         self._extra_tokens = int(run.sampling.get("extra_tokens", 0))
-        self._has_digests = any(answer.question_digest for answer in answers.values())
         self.tally = Tally(run.protocol, opened=self._opened, is_run=self._is_run)
         self._reasons = Counter[str]()
         # Lengths of a task often ask the same, and an answer may be the same, too.
@@ -290,7 +289,7 @@ class Scorer:
         prompt = row.length - row.max_new_tokens
         if reason := why_unanswered(record, budget=budget):
             return reason
-        if self._has_digests and record.question_digest is None:
+        if record.question_digest is None:
             return "its question is not recorded"
         words = len((record.text or "").split())
         if words > WORDS * budget:
