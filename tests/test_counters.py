@@ -180,14 +180,14 @@ def test_a_fast_count_of_a_row_is_compared_with_the_reference() -> None:
 
 @pytest.mark.parametrize("lengths", [(4096,), (4096, 8192), RULER.lengths])
 @pytest.mark.parametrize("tasks", [1, 2, 13])
-def test_the_reference_counts_rows_of_each_length_and_of_each_task(
+def test_the_reference_counts_rows_of_one_config_of_each_length(
     lengths: tuple[int, ...], tasks: int
 ) -> None:
     chosen = dict([*RULER.tasks.items()][:tasks])
     plan = BuildPlan("mistral", replace(RULER, tasks=chosen, lengths=lengths), Path("out"), 42)
     counted = [plan.configs[name] for name in plan.configs if recounted(plan, name)]
-    assert {length for _, length in counted} == {*lengths}
-    assert {task.name for task, _ in counted} == {*chosen}
+    assert [length for _, length in counted] == [*lengths]
+    assert len({task.name for task, _ in counted}) == min(len(lengths), len(chosen))
 
 
 def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cli: Cli) -> None:

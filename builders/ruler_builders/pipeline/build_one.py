@@ -241,17 +241,20 @@ def made_rows(
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
 
+#: Tasks between those that are recounted at neighbouring lengths: other texts at each.
+RECOUNTED_STEP = 5
+
+
 def recounted(plan: BuildPlan, name: str) -> bool:
     """Whether the reference library counts rows of a config again.
 
-    It takes a hundred times as long as a fast counter, so each length has a config whose rows it
-    counts, and each task one, and not every config.
+    It takes a hundred times as long as a fast counter, so each length has one config whose rows it
+    counts, of another task than the lengths beside it.
     """
     task, length = plan.configs[name]
     tasks = [*plan.suite.tasks]
-    lengths = plan.suite.lengths
-    distance = tasks.index(task.name) - lengths.index(length)
-    return distance % min(len(tasks), len(lengths)) == 0
+    place = RECOUNTED_STEP * plan.suite.lengths.index(length)
+    return task.name == tasks[place % len(tasks)]
 
 
 def _check_prompt(context: BuildContext, where: str, row: PackedRow, *, is_recounted: bool) -> None:
