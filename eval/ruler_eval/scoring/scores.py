@@ -347,6 +347,7 @@ def derive(
     floors = _blind_floors(data)
     validity = scorer.tally.validity(
         refused=run.refused,
+        sampling=run.sampling_seen,
         another_model=_another_model(run, scorer.tally.models, starts),
         suspect="" if run.no_context else suspicion(cells, tasks, floors),
         never_exact=never_exact(cells),

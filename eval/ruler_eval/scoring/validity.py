@@ -48,6 +48,7 @@ class Validity:
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
     refused: tuple[str, ...] = ()  # fields that the server refused
+    sampling: str = ""  # what answers showed of the server's own sampling
     another_model: str = ""  # the run's model, where all answers name another one
     suspect: str = ""  # why the set-up is in doubt before the model is
     never_exact: tuple[str, ...] = ()  # tasks that are right officially and never exactly
@@ -75,6 +76,8 @@ class Validity:
             texts.append(f"providers: {_shares(self.providers)}")
         if self.refused:
             texts.append(f"the server refused {', '.join(self.refused)}")
+        if self.sampling:
+            texts.append(f"sampling: {self.sampling}")
         return "; ".join(texts)
 
     @property
