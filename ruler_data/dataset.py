@@ -26,7 +26,7 @@ from ruler_data.views import html_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ruler_data.hub.download import Release
+    from ruler_data.hub.download import Snapshot
 
 #: Rows that a notebook shows.
 SHOWN_ROWS = 5
@@ -44,7 +44,7 @@ class Source:
 
     folder: Path
     manifest: Manifest
-    release: "Release | None" = None
+    release: "Snapshot | None" = None
 
     def fetch(self, configs: Iterable[str]) -> None:
         """Download the files of configs where needed, and check each against the manifest.

@@ -45,6 +45,7 @@ class Hub:
         self.vault: dict[str, bytes] = {}
         self.xet_hashes: dict[str, str] = {}
         self.orgs = ["org"]  # of the tokens' owner
+        self.renames: dict[str, str] = {}  # today's names of repos by their earlier ones
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.lock = threading.RLock()
@@ -101,7 +102,19 @@ class Hub:
             held = self.repos[repo]
             return held.commit({**held.files("main"), path: Blob(data, large=False)})
 
+    def rename(self, name: str, new: str) -> None:
+        """Give a repo another name; the earlier one leads to it."""
+        with self.lock:
+            self.repos[new] = self.repos.pop(name)
+            self.renames[name] = new
+
     # What the handler calls, under the lock.
+
+    def renamed(self, parts: list[str]) -> tuple[str, str] | None:
+        """Return the earlier and today's name of the repo in a path, if it was renamed."""
+        place = 2 if parts[:1] == ["api"] else 1
+        name = "/".join(parts[place : place + 2])
+        return (name, self.renames[name]) if name in self.renames else None
 
     def create(self, name: str, *, private: bool = False) -> dict[str, Any]:
         url = f"{self.endpoint}/datasets/{name}"

@@ -108,6 +108,10 @@ class Handler(BaseHTTPRequestHandler):
         writes = self.command in ("POST", "PUT") and "paths-info" not in parts
         if writes and token != WRITE and parts[1:2] != ["validate-yaml"] and parts[0] != "lfs":
             raise Refused(403 if token else 401, "You don't have the rights to write here")
+        if new := self.hub.renamed(parts):
+            headers = {"Location": self.hub.endpoint + self.path.replace(*new, 1)}
+            self.reply(307, {"error": "Temporary Redirect"}, headers)
+            return
         match parts:
             case ["api", "repos", "create"]:
                 asked = json.loads(self.body())

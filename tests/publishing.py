@@ -45,24 +45,23 @@ def _publish(
 ) -> Result:
     """Publish in this process."""
     os.environ.update(env)  # before huggingface_hub reads it
-    from ruler_builders.publish.release import prover, release
+    from ruler_builders.publish.release import Release
+    from ruler_builders.publish.siblings import publish
+    from ruler_builders.publish.version import Version
     from ruler_data import RulerError
 
     lines: list[str] = []
-    allowed = [name for name in options if name.startswith("allow_")]
-    options = {name: value for name, value in options.items() if name not in allowed}
+    told = {name: options.pop(name) for name in ("index", "dry_run") if name in options}
     try:
-        (done,) = release(
-            {repo: folder}, prove=prover(), tell=lines.append, version=version, allowed=allowed,
-            **options,
-        )  # fmt: skip
+        wanted = Version.parse(version) if version else None
+        release = Release(folder, repo, version=wanted, tell=lines.append, **options)
+        (done,) = publish([release], lines.append, **told)
     except RulerError as error:
         return Result(error.exit_code, str(error))
-    plan = done.plan
-    assert plan, "the Hub is there"
+    assert done.is_planned, "the Hub is there"
     return Result(
-        0, "\n".join(lines), plan.version.tag, plan.change.name, done.commit, done.sent,
-        plan.send, plan.published,
+        0, "\n".join(lines), done.version.tag, done.change.name, done.commit, done.sent,
+        done.to_send, done.published,
     )  # fmt: skip
 
 

@@ -58,21 +58,21 @@ def with_configs(manifest: Manifest, names: list[str]) -> Manifest:
 def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(builds(), tmp_path)
     text = (copy / "README.md").read_text(encoding="utf-8")
-    assert cli("card", copy).stdout == text
+    assert cli("show", copy, "--card").stdout == text
     changed = text.replace("## How it was made", "## How it came about")
     (copy / "README.md").write_text(changed, encoding="utf-8")
     edited = cli("verify", copy)
-    assert edited.returncode == 1 and "README.md: sha256 expected" in edited.stdout
+    assert edited.returncode == 1 and "README.md: line " in edited.stdout
     options = ("--tokenizer", "mistral-v0.2", "--tasks", "vt,fwe", "--lengths", 1024, "--rows", 3)
     again = cli("build", *options, "--sources-kind", "sample", "--out", copy)
     assert again.returncode == 0, again.stderr
     assert (copy / "README.md").read_text(encoding="utf-8") == text
     assert cli("verify", copy).returncode == 0
-    released = cli("card", copy, "--repo", "org/ruler", "--version", "1.2.0").stdout
+    released = cli("show", copy, "--card", "--repo", "org/ruler", "--version", "1.2.0").stdout
     assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.2.0")' in released
     assert "ruler-data verify org/ruler --revision v1.2.0" in released
     assert "| Data version | 1.2.0 |" in released and "version: 1.2.0\n" in released
-    alone = cli("card", copy, "--version", "1.2.0")
+    alone = cli("show", copy, "--card", "--version", "1.2.0")
     assert alone.returncode == 2 and "name that repo too" in alone.stderr
 
 

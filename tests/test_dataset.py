@@ -10,7 +10,7 @@ import pytest
 import ruler_builders
 from ruler_data import TASKS, RulerError, UsageError, load
 from ruler_data.dataset import Rows
-from ruler_data.hub.download import Release
+from ruler_data.hub.download import Snapshot
 from ruler_data.parquet import SCHEMA, to_table
 from tests.conftest import Builds
 from tests.tampering import (
@@ -133,9 +133,9 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(
 
 def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[list[str]] = []
-    release = Release("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))
+    release = Snapshot("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))
     monkeypatch.setattr("ruler_data.hub.download.open_release", lambda *_: release)
-    monkeypatch.setattr(Release, "fetch", lambda _, configs: fetched.append(list(configs)))
+    monkeypatch.setattr(Snapshot, "fetch", lambda _, configs: fetched.append(list(configs)))
     dataset = load("org/ruler", revision="v1.0.0")
     assert fetched == [] and VT in dataset
     assert isinstance(dataset[VT], Rows) and fetched == [[VT]]

@@ -80,13 +80,9 @@ DOORS: dict[Function, dict[str, str]] = {
         "data": "data", "tokenizer": "model", "sources": "sources", "haystack": "texts",
     },
     ruler_builders.commands.show: {"data": "data"},
-    ruler_builders.commands.card: {"data": "data", "repo": "value"},
     ruler_builders.commands.publish: {
         "folder": "data", "repo": "hub", "index": "hub", "tokenizer": "model",
-    },
-    ruler_builders.commands.release: {
-        "tokenizers": "model", "suite": "suite", "name": "value", "sources": "sources",
-        "out": "written",
+        "tokenizers": "model", "suite": "suite", "sources": "sources", "out": "written",
     },
     ruler_builders.commands.find: {"model": "model", "repo": "hub"},
     ruler_builders.commands.list_known: {

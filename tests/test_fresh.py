@@ -77,8 +77,8 @@ def test_a_public_folder_stays_as_it_is(asked: Asked, tmp_path: Path) -> None:
 
 def test_fresh_rows_need_consent(publisher: Publisher, fresh: Path, repo: str) -> None:
     refused = publisher(fresh, repo)
-    assert refused.code == 2 and "--allow-private-seed" in refused.said
-    assert publisher(fresh, repo, allow_private_seed=True).code == 0
+    assert refused.code == 2 and "--allow private-seed" in refused.said
+    assert publisher(fresh, repo, allowed=["private-seed"]).code == 0
 
 
 def test_a_private_seed_is_not_shown_to_people() -> None:

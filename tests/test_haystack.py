@@ -84,8 +84,8 @@ def test_texts_of_ones_own_need_consent(
 ) -> None:
     assert cli("verify", built, "--haystack", texts).returncode == 0  # publish has no --haystack
     refused = publisher(built, repo)
-    assert refused.code == 2 and "--allow-own-texts" in refused.said
-    done = publisher(built, repo, allow_own_texts=True)
+    assert refused.code == 2 and "--allow own-texts" in refused.said
+    done = publisher(built, repo, allowed=["own-texts"])
     licences = [line for line in done.said.splitlines() if line.startswith("licence: ")]
     assert done.code == 0 and len(licences) == 2 and "your responsibility" in licences[0]
 

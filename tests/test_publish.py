@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.publish.plan import closed_licences, unpinned_sources
+from ruler_builders.publish.release import closed_licences, unpinned_sources
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
 from tests.hub import READ
@@ -127,8 +127,9 @@ def test_what_somebody_edited_on_the_hub_is_replaced_with_a_note(site: Site) -> 
     assert site.publish(site.builds()).published == site.held.tags["v1.0.0"]
     done = site.publish(site.builds("vt", length=2048))
     assert "note: changed on the Hub since 1.0.0: README.md;" in done.said
+    assert "note: no part of a release: 'NOTES.txt'; this release removes it" in done.said
     held = site.contents("v1.1.0")
-    assert held["NOTES.txt"] == b"hello" and held["README.md"] != b"mine"
+    assert "NOTES.txt" not in held and held["README.md"] != b"mine"
 
 
 def test_a_card_that_was_there_before_the_first_release_is_replaced_with_a_note(site: Site) -> None:
@@ -155,10 +156,10 @@ def test_a_short_trial_does_not_replace_a_release_by_accident(site: Site) -> Non
     site.hub.requests.clear()
     trial = site.builds(rows=2)
     refused = site.publish(trial, "2.0.0", dry_run=True)
-    assert refused.code == 2 and "--allow-fewer-rows" in refused.said, refused.said
+    assert refused.code == 2 and "--allow fewer-rows" in refused.said, refused.said
     assert "vt_1024 from 3 to 2, fwe_1024 from 3 to 2" in refused.said
     assert site.publish(trial, "2.0.0").code == 2 and site.hub.writes() == []
-    done = site.publish(trial, "2.0.0", allow_fewer_rows=True)
+    done = site.publish(trial, "2.0.0", allowed=["fewer-rows"])
     assert done.code == 0 and site.manifest("main").configs["vt_1024"].rows == 2
 
 
@@ -167,9 +168,9 @@ def test_configs_of_unequal_rows_need_consent(site: Site) -> None:
     site.hub.requests.clear()
     longer = site.builds("vt", length=2048, rows=5)
     refused = site.publish(longer)
-    assert refused.code == 2 and "most 3, vt_2048 5; give --allow-unequal-rows" in refused.said
+    assert refused.code == 2 and "most 3, vt_2048 5, or give --allow unequal-rows" in refused.said
     assert site.hub.writes() == []
-    assert site.publish(longer, allow_unequal_rows=True).tag == "v1.1.0"
+    assert site.publish(longer, allowed=["unequal-rows"]).tag == "v1.1.0"
 
 
 def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
@@ -192,7 +193,7 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
 def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
     folder = copy_of(site.builds(), tmp_path)
-    version = manifest_of(folder).pyarrow  # what another version writes is claimed
+    version = manifest_of(folder).pyarrow
     other = "0" + version[1:]
     data = bytes_of(table_of(folder, "vt_1024")).replace(version.encode(), other.encode())
     edit_file(folder, "vt_1024", data)
@@ -200,7 +201,10 @@ def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) ->
     refused = site.publish(folder, "1.1.0")
     assert refused.code == 2 and "this is 1.0.1" in refused.said
     site.hub.requests.clear()
-    done = site.publish(folder)
+    unproved = site.publish(folder)
+    assert unproved.code == 1 and f"pip install 'pyarrow=={other}'" in unproved.said
+    assert site.hub.writes() == []
+    done = site.publish(folder, allowed=["unproved"])
     assert (done.code, done.tag, done.change) == (0, "v1.0.1", "PATCH"), done.said
     before, now = (site.manifest(tag).configs["vt_1024"] for tag in ("v1.0.0", "v1.0.1"))
     assert before.digest == now.digest and before.sha256 != now.sha256
@@ -251,7 +255,7 @@ AT_ONCE: dict[str, tuple[Callable[[Path], object], dict[str, Any], int, str]] = 
         lambda folder: (folder / VT).write_bytes((folder / VT).read_bytes()[:-1]),
         {}, 1, f"verification failed: {VT}: is missing or not",
     ),
-    "sources not pinned": (not_pinned, {}, 2, "--allow-unpinned"),
+    "sources not pinned": (not_pinned, {}, 2, "--allow unpinned"),
     "a token in no ASCII": (str, {"token": "hf_gehe\u00efm" + "x" * 30}, 1, "not ASCII"),
 }  # fmt: skip
 
@@ -299,19 +303,19 @@ def test_samples_unpinned_sources_and_what_is_not_proved_are_published_only_when
 ) -> None:
     folder = site.builds("niah_single_2", length=1536)
     refused = site.publish(folder)
-    assert refused.code == 2 and "--allow-sample" in refused.said and site.hub.requests == []
-    assert site.publish(folder, allow_sample=True).code == 0
+    assert refused.code == 2 and "--allow sample" in refused.said and site.hub.requests == []
+    assert site.publish(folder, allowed=["sample"]).code == 0
     copy = copy_of(site.builds(), tmp_path)
     not_pinned(copy)
     (line,) = unpinned_sources(manifest_of(copy))
     assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
-    assert "give --allow-unpinned" not in site.publish(copy, allow_unpinned=True).said
+    assert "give --allow unpinned" not in site.publish(copy, allowed=["unpinned"]).said
     edit_manifest(other := copy_of(site.builds(), tmp_path / "later"), package_version="99.0.0")
     site.hub.requests.clear()
     refused = site.publisher(other, f"{site.repo}-later")
-    assert refused.code == 1 and "give --allow-unproved" in refused.said, refused.said
+    assert refused.code == 1 and "give --allow unproved" in refused.said, refused.said
     assert site.hub.writes() == []
-    done = site.publisher.command(other, "--repo", f"{site.repo}-later", "--allow-unproved")
+    done = site.publisher.command(other, "--repo", f"{site.repo}-later", "--allow", "unproved")
     assert done.returncode == 0, done.stderr
 
 

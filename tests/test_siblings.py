@@ -40,8 +40,8 @@ class Owner:
 
     def arguments(self, org: str, *more: object, version: str = "1.0.0") -> list[object]:
         names = ",".join(map(str, self.models))
-        options = ["--org", org, "--version", version, "--tokenizers", names, *ROWS]
-        return ["release", *options, "--allow-sample", "--out", self.root / "dist", *more]
+        options = ["--repo", f"{org}/ruler", "--version", version, "--tokenizers", names, *ROWS]
+        return ["publish", *options, "--allow", "sample", "--out", self.root / "dist", *more]
 
     def release(self, org: str, *more: object) -> Done:
         return self.call(*self.arguments(org, *more))
@@ -100,7 +100,7 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     owner.hub.foreign_commit(first, INDEX, Index().to_json().encode())
     owner.hub.requests.clear()
     asked = ("publish", folder, "--repo", "dry/ruler-other", "--version", "1.0.0")
-    more = ("--allow-sample", "--index", first)
+    more = ("--allow", "sample", "--index", first)
     done = succeeded(owner.call(*asked, *more, "--dry-run"))
     assert "is published already" in done.stdout and owner.hub.writes() == []
     assert f"{first}: {INDEX} would list dry/ruler-other v1.0.0" in done.stderr
@@ -120,7 +120,7 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     first, grown = "own/ruler", owner.root / "grown"
     ours = ("--tokenizer", owner.models[0], "--tasks", "vt,fwe", "--lengths", "2048", "--rows", "4")
     succeeded(owner.call("build", *ours, "--sources-kind", "sample", "--out", grown))
-    again = ("publish", grown, "--repo", first, "--allow-sample")
+    again = ("publish", grown, "--repo", first, "--allow", "sample")
     succeeded(owner.call(*again))
     assert {one["repo"]: one["tag"] for one in owner.index("own")} == {
         first: "v1.1.0",
@@ -161,9 +161,9 @@ def test_find_tells_rows_with_room_for_reasoning_from_the_plain_ones() -> None:
 
 @pytest.mark.slow
 def test_siblings_with_a_reserve_are_released_and_found(owner: Owner) -> None:
-    more = ("--reserve", 512, "--allow-sample", "--out", owner.root / "dist")
-    options = ("--org", "think", "--version", "1.0.0", "--tokenizers", owner.models[0], *ROWS)
-    succeeded(owner.call("release", *options, *more))
+    more = ("--reserve", 512, "--allow", "sample", "--out", owner.root / "dist")
+    where = ("--repo", "think/ruler", "--version", "1.0.0")
+    succeeded(owner.call("publish", *where, "--tokenizers", owner.models[0], *ROWS, *more))
     assert {one["repo"]: one["reserve"] for one in owner.index("think")} == {
         "think/ruler": 0,
         "think/ruler-r512": 512,
@@ -180,7 +180,9 @@ def test_a_repo_that_a_plain_publish_made_is_found_without_an_index(owner: Owner
     folder, repo = owner.root / "dist" / "tiny", "plain/rows"
     rows = ("--tokenizer", owner.models[0], *ROWS, "--out", folder)
     succeeded(owner.call("build", *rows))
-    succeeded(owner.call("publish", folder, "--repo", repo, "--version", "1.0.0", "--allow-sample"))
+    succeeded(
+        owner.call("publish", folder, "--repo", repo, "--version", "1.0.0", "--allow", "sample")
+    )
     wanted = ("find", "--model", owner.models[0], "--in", repo)
     assert f"{repo} v1.0.0, commit" in succeeded(owner.reader("ruler-data", *wanted)).stdout
     owner.hub.create("plain/empty")
@@ -190,7 +192,7 @@ def test_a_repo_that_a_plain_publish_made_is_found_without_an_index(owner: Owner
 
 @pytest.mark.slow
 def test_a_repo_that_lists_a_sibling_leads_to_its_own_rows_as_before(owner: Owner) -> None:
-    first, options = "plain/first", ("--version", "1.0.0", "--allow-sample")
+    first, options = "plain/first", ("--version", "1.0.0", "--allow", "sample")
     for model, repo, more in zip(
         owner.models, (first, "plain/second"), ((), ("--index", first)), strict=True
     ):
@@ -281,10 +283,12 @@ def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
     "options",
     [
         ("--tokenizers", "mistral,mistral"), ("--tokenizers", ","), ("--version", "1.0"),
-        ("--org", "a/b"), ("--tokenizers", "a/.."), ("--tokenizers", "mistral,mistal"),
+        ("--repo", "a/b/ruler"), ("--tokenizers", "a/.."), ("--tokenizers", "mistral,mistal"),
     ],
 )  # fmt: skip
 def test_impossible_releases_are_refused_at_once(options: tuple[str, str], tmp_path: Path) -> None:
-    given = {"--org": "org", "--version": "1.0.0", "--tokenizers": "mistral"} | dict([options])
-    done = commands.call("ruler-data", "release", *(x for pair in given.items() for x in pair))
+    given = {"--repo": "org/ruler", "--version": "1.0.0", "--tokenizers": "mistral"} | dict(
+        [options]
+    )
+    done = commands.call("ruler-data", "publish", *(x for pair in given.items() for x in pair))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr

@@ -6,17 +6,16 @@ All of them follow from the manifest and the first row of each task, so they are
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 import yaml
 
-from ruler_data.dataset import open_source
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import read_bytes, read_text
+from ruler_data.errors import RulerError
+from ruler_data.files import read_text
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import check_repo, counted, parse_config, quote, released_version
+from ruler_data.names import counted, parse_config
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
@@ -232,28 +231,3 @@ def address_of(folder: Path) -> Address | None:
 
 _VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)
 _CODE_LINE = re.compile(r"^\| Code \| \[ruler-data\]\((https://[^\s)]+)\)", re.MULTILINE)
-
-
-def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:
-    """Return the card of a folder or a release, or of a folder as in `repo`; no last line feed."""
-    if version and not repo:
-        msg = f"--version {version} is of a release in --repo; name that repo too, or leave it out"
-        raise UsageError(msg)
-    tag = f"v{version or '1.0.0'}"
-    if released_version(tag) is None:
-        msg = f"version {quote(tag[1:])}: write MAJOR.MINOR.PATCH, e.g. 1.0.0"
-        raise UsageError(msg)
-    source = open_source(data, revision)
-    if repo and source.release:
-        msg = "--repo is for a folder; a release has its card"
-        raise UsageError(msg)
-    if repo:
-        manifest = replace(source.manifest, data_version=tag[1:])
-        files = card_files(manifest, source.folder.joinpath, Address(check_repo(repo), tag))
-        return files["README.md"].decode().removesuffix("\n")
-    if source.release:
-        source.release.fetch((), ["README.md"])
-    elif not (source.folder / "README.md").is_file():
-        raise RulerError(source.folder, "has no README.md; the same build command writes it again")
-    text = read_bytes(source.folder / "README.md", CARD_BYTES, "README.md")
-    return text.decode(errors="replace").removesuffix("\n")

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from ruler_builders.exchange.identify import Identities
     from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import BuiltManifest
-    from ruler_builders.proof import Verdict
     from ruler_builders.publish.exports import PublishedExport
-    from ruler_builders.publish.release import ReleaseOutcome, Releases
+    from ruler_builders.publish.release import Release
+    from ruler_builders.publish.siblings import Releases
+    from ruler_builders.rebuild import Verdict
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.wheel import Downloads
     from ruler_data.suites import Suite
@@ -67,15 +68,13 @@ Length = Annotated[
 ]
 DryRun = Annotated[bool, Option(help="Check, and report what would be published.")]
 Private = Annotated[bool, Option(help="Create repos as private.")]
-AllowSample = Annotated[bool, Option(help="Publish rows of the sample corpus.")]
-AllowUnpinned = Annotated[
-    bool, Option(help="Publish rows of sources that are not the pinned ones.")
+Allow = Annotated[
+    Names,
+    Option(
+        help="Consents, comma-separated: sample, unpinned, own-texts, private-seed, fewer-rows, "
+        "unequal-rows, unproved (what `verify` cannot make here)."
+    ),
 ]
-AllowFewer = Annotated[bool, Option(help="Replace configs by ones with fewer rows.")]
-AllowUnproved = Annotated[
-    bool, Option(help="Publish what `verify` cannot prove here (its exit status 3).")
-]
-AllowUnequal = Annotated[bool, Option(help="Publish configs with unequal numbers of rows.")]
 
 
 @checked
@@ -245,10 +244,11 @@ def verify(
     counter: Counter = "auto",
     progress: bool | Progress = True,
 ) -> Verdict:
-    """Make a folder or a release again and compare it; exit 0 only if all of it is proved.
+    """Make a folder or a release again and compare it; exit 0 only if the two are equal.
 
-    Exit 1: a finding. 3: nothing wrong was found, but not all could be proved: no sources, no
-    tokenizer, --rows, or a card that another version rendered. 2: it could not run.
+    Exit 1: a finding. 3: nothing wrong was found, but not all could be made here: no sources, no
+    tokenizer, --tasks, --lengths, --rows, another pyarrow, or another version of this package.
+    2: it could not run.
 
         ruler-data verify dist/llama3
         ruler-data verify org/ruler --revision v1.0.0 --tasks vt
@@ -258,7 +258,7 @@ def verify(
             manifest, or it is of a newer format.
         RulerError: the manifest is damaged.
     """
-    from ruler_builders.proof import verify as prove
+    from ruler_builders.rebuild import verify as prove
 
     return prove(
         data,
@@ -285,193 +285,146 @@ def show(
     *,
     revision: Revision = None,
     full: Annotated[bool, Option(help="Print the whole context.")] = False,
-) -> ShownRow | ShownConfigs:
-    """Print one row: context shortened, evidence highlighted; or the configs of a dataset.
+    card: Annotated[bool, Option(help="Print the card.")] = False,
+    repo: Annotated[
+        str, Option(help="With --card: as `publish` would write it into this repo on the Hub.")
+    ] = "",
+    version: Annotated[
+        str, Option(help="With --card --repo: the version (default: the one of `publish`).")
+    ] = "",
+) -> ShownRow | ShownConfigs | str:
+    """Print one row: context shortened, evidence highlighted; or the configs, or the card.
 
         ruler-data show dist/llama3                # the configs and their digests
         ruler-data show dist/llama3 vt_4096 17
+        ruler-data show dist/llama3 --card --repo org/ruler
 
     Raises:
-        UsageError: there is no such config or row.
+        UsageError: there is no such config or row, or the options contradict each other.
+        RulerError: the folder has no card.
     """
+    if card or repo or version:
+        from ruler_builders.publish.card import shown_card
+
+        return shown_card(data, config, revision, repo, version, card=card)
     from ruler_builders.show import show as find_row
 
     return find_row(data, config, index, revision, full=full)
 
 
 @checked
-def card(
-    data: Data,
-    *,
-    revision: Revision = None,
-    repo: Annotated[str, Option(help="Print it as for this repo on the Hub.")] = "",
-    version: Annotated[str | None, Option(help="Version of that release (default: 1.0.0).")] = None,
-) -> str:
-    """Print the card of a folder or a release, or as it will be in a repo.
-
-        ruler-data card dist/llama3 --repo org/ruler
-
-    Raises:
-        UsageError: the options contradict each other.
-        RulerError: the folder has no card.
-    """
-    from ruler_builders.card import card_of
-
-    return card_of(data, revision, repo, version)
-
-
-@checked
 def publish(
-    folder: Annotated[Path | str, Argument(help="Folder of a build, or of an export.")],
+    folder: Annotated[
+        Path | str, Argument(help="Folder of a build, or of an export; none with --tokenizers.")
+    ] = "",
+    *,
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
     version: Annotated[
         str, Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
     ] = "",
-    *,
     index: Annotated[
-        str, Option(help="Repo whose index.json is to list the release (default: its own).")
+        str,
+        Option(help="Repo whose index.json is to list it (default: its own, or the first repo)."),
     ] = "",
     dry_run: DryRun = False,
     private: Private = False,
-    allow_sample: AllowSample = False,
-    allow_unpinned: AllowUnpinned = False,
-    allow_own_texts: Annotated[
-        bool, Option(help="Publish your own texts (`build --haystack`).")
-    ] = False,
-    allow_private_seed: Annotated[
-        bool, Option(help="Publish rows of `build --fresh`, and the seed.")
-    ] = False,
-    allow_fewer_rows: AllowFewer = False,
-    allow_unequal_rows: AllowUnequal = False,
-    allow_unproved: AllowUnproved = False,
+    allow: Allow = "",
+    tokenizers: Annotated[
+        str,
+        Option(
+            help="Build what is missing for these (registry names, folders or Hub ids) and publish "
+            "all: the first into REPO, others into REPO-NAME."
+        ),
+    ] = "",
+    lengths: Annotated[
+        Lengths | None, Option(help="With --tokenizers: lengths in tokens, e.g. 4k,128k.")
+    ] = None,
+    tasks: Annotated[Names | None, Option(help="With --tokenizers: tasks, or `all`.")] = "all",
+    rows: Annotated[
+        int | None, Option(help="With --tokenizers: rows of each config.", min=1)
+    ] = None,
+    suite: Annotated[str, Option(help="With --tokenizers: set of tasks.")] = "ruler",
+    reserve: Annotated[
+        int,
+        Option(
+            help="With --tokenizers: also publish REPO-rN, whose rows keep so many tokens free "
+            "for the protocol `thinking`, e.g. 16384.",
+            min=0,
+        ),
+    ] = 0,
+    sources: Sources = None,
+    sources_kind: Annotated[
+        Literal["auto", "real", "sample"], Option(help="With --tokenizers: as for `build`.")
+    ] = "auto",
+    out: Annotated[
+        Path | str, Option(help="With --tokenizers: folder that holds a folder for each.")
+    ] = Path("dist"),
     tokenizer: Tokenizer = None,
     workers: Workers = 1,
-) -> ReleaseOutcome | PublishedExport:
+) -> Release | Releases | PublishedExport:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
 
     An export goes into a repo of its own; its rows are proved by the release that it was made from.
 
         ruler-data publish dist/llama3 --repo org/ruler --version 1.0.0 --dry-run
+        ruler-data publish --tokenizers llama3,qwen3 --repo org/ruler --version 1.0.0
 
     Raises:
         UsageError: it cannot be published with these options; nothing was written.
         RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
     from ruler_builders.publish.exports import ABOUT, publish_export
-    from ruler_builders.publish.release import prover, release
-    from ruler_data.manifest import FILENAME
-    from ruler_data.terminal import tell
-
-    place = Path(folder)
-    if (place / ABOUT).is_file() and not (place / FILENAME).exists():
-        return publish_export(place, repo, version, private=private, dry_run=dry_run)
-    (outcome,) = release(
-        {repo: Path(folder)},
-        prove=prover(tokenizer=tokenizer, workers=workers, allow_unproved=allow_unproved),
-        tell=tell,
-        version=version,
-        index=index,
-        allowed=_enabled(
-            allow_sample=allow_sample,
-            allow_unpinned=allow_unpinned,
-            allow_own_texts=allow_own_texts,
-            allow_private_seed=allow_private_seed,
-            allow_fewer_rows=allow_fewer_rows,
-            allow_unequal_rows=allow_unequal_rows,
-        ),
-        private=private,
-        dry_run=dry_run,
-    )
-    return outcome
-
-
-@checked
-def release(
-    *,
-    org: Annotated[str, Option(help="Owner of the repos on the Hub.")],
-    version: Annotated[str, Option(help="MAJOR.MINOR.PATCH, the same for all repos.")],
-    tokenizers: Annotated[
-        str,
-        Option(help="Registry names, folders or Hub ids, comma-separated; the first is NAME's."),
-    ],
-    lengths: Annotated[Lengths | None, Option(help="Lengths in tokens, e.g. 4k,128k.")] = None,
-    tasks: Tasks = "all",
-    rows: Annotated[int | None, Option(help="Rows of each config.", min=1)] = None,
-    suite: Annotated[str, Option(help="Set of tasks.")] = "ruler",
-    reserve: Annotated[
-        int,
-        Option(
-            help="Also release siblings NAME-rN whose rows keep so many tokens free, for the "
-            "protocol `thinking`, e.g. 16384.",
-            min=0,
-        ),
-    ] = 0,
-    name: Annotated[
-        str, Option(help="Name of the first repo; the others are NAME-TOKENIZER.")
-    ] = "ruler",
-    sources: Sources = None,
-    sources_kind: Annotated[
-        Literal["auto", "real", "sample"], Option(help="As for `build`.")
-    ] = "auto",
-    out: Annotated[
-        Path | str, Option(help="Folder that holds a folder for each tokenizer.")
-    ] = Path("dist"),
-    dry_run: DryRun = False,
-    private: Private = False,
-    allow_sample: AllowSample = False,
-    allow_unpinned: AllowUnpinned = False,
-    allow_fewer_rows: AllowFewer = False,
-    allow_unequal_rows: AllowUnequal = False,
-    allow_unproved: AllowUnproved = False,
-    workers: Workers = 1,
-) -> Releases:
-    """Build, verify and publish the data of several tokenizers in lockstep; resumable.
-
-        ruler-data release --org org --version 1.0.0 --tokenizers llama3,qwen3 --reserve 16384
-
-    Raises:
-        UsageError: it cannot be done with these options.
-        RulerError: a fault of disk, sources or Hub; the same command continues.
-    """
-    from ruler_builders.publish.release import prover
-    from ruler_builders.publish.release import release as release_folders
+    from ruler_builders.publish.release import Release, parse_consents
+    from ruler_builders.publish.siblings import publish as publish_releases
     from ruler_builders.publish.siblings import sibling_builds
+    from ruler_builders.publish.version import Version
+    from ruler_data.errors import UsageError
+    from ruler_data.manifest import FILENAME
     from ruler_data.terminal import tell
     from ruler_data.tokenizers import load_tokenizer
 
-    first = f"{org}/{name}"
-    builds = sibling_builds(first, version, tokenizers, Path(out), lengths, suite, reserve)
-    for spec in dict.fromkeys(tokenizer_build.tokenizer for tokenizer_build in builds):
-        load_tokenizer(spec)  # a mistyped name is refused before hours of building
-    for tokenizer_build in builds:
-        manifest = build(
-            tokenizer_build.tokenizer,
-            suite=suite,
-            lengths=tokenizer_build.lengths,
-            tasks=tasks,
-            rows=rows,
-            sources=sources,
-            sources_kind=sources_kind,
-            out=tokenizer_build.folder,
-            reserve=tokenizer_build.reserve,
-            workers=workers,
-        )
-        tell(f"{tokenizer_build.folder}: {len(manifest.configs)} configs")
-    return release_folders(
-        {tokenizer_build.repo: tokenizer_build.folder for tokenizer_build in builds},
-        prove=prover(workers=workers, allow_unproved=allow_unproved),
-        tell=tell,
-        version=version,
-        index=first,
-        allowed=_enabled(
-            allow_sample=allow_sample,
-            allow_unpinned=allow_unpinned,
-            allow_fewer_rows=allow_fewer_rows,
-            allow_unequal_rows=allow_unequal_rows,
-        ),
-        private=private,
+    if bool(folder) == bool(tokenizers):
+        raise UsageError("name a folder to publish, or --tokenizers to build and publish")
+    place = Path(folder)
+    if folder and (place / ABOUT).is_file() and not (place / FILENAME).exists():
+        return publish_export(place, repo, version, private=private, dry_run=dry_run)
+    allowed = parse_consents(allow)
+    folders = {repo: place}
+    if tokenizers:
+        builds = sibling_builds(repo, version, tokenizers, Path(out), lengths, suite, reserve)
+        for spec in dict.fromkeys(sibling.tokenizer for sibling in builds):
+            load_tokenizer(spec)  # a mistyped name is refused before hours of building
+        for sibling in builds:
+            manifest = build(
+                sibling.tokenizer,
+                suite=suite,
+                lengths=sibling.lengths,
+                tasks=tasks,
+                rows=rows,
+                sources=sources,
+                sources_kind=sources_kind,
+                out=sibling.folder,
+                reserve=sibling.reserve,
+                workers=workers,
+            )
+            tell(f"{sibling.folder}: {len(manifest.configs)} configs")
+        folders = {sibling.repo: sibling.folder for sibling in builds}
+        index = index or repo
+    wanted = Version.parse(version) if version else None
+    releases = [
+        Release(path, name, version=wanted, allowed=allowed, private=private, tell=tell)
+        for name, path in folders.items()
+    ]
+    done = publish_releases(
+        releases,
+        tell,
+        index=index,
         dry_run=dry_run,
+        tokenizer=tokenizer,
+        sources=sources,
+        workers=workers,
     )
+    return done if tokenizers else done[0]
 
 
 @checked
@@ -644,7 +597,3 @@ def _reporter(progress: bool | Progress, tokens: int | None) -> AbstractContextM
     if progress is True:
         return progress_bar(tokens)
     return nullcontext(progress or (lambda *_: None))
-
-
-def _enabled(**options: bool) -> list[str]:
-    return [name for name, value in options.items() if value]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.hub.client import HubDown, client
-from ruler_data.hub.repo import tree
+from ruler_data.hub.repo import name_of, tree
 from ruler_data.hub.retry import with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import (
@@ -42,7 +42,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
-class Release:
+class Snapshot:
     """A dataset on the Hub at one commit.
 
     Attributes:
@@ -90,7 +90,7 @@ class Release:
             raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {actual}")
 
 
-def open_release(repo: str, revision: str) -> Release:
+def open_release(repo: str, revision: str) -> Snapshot:
     """Return a release at a tag, branch or commit; only its manifest is downloaded.
 
     Raises:
@@ -99,6 +99,7 @@ def open_release(repo: str, revision: str) -> Release:
     """
     check_repo(repo)
     check_revision(revision)
+    repo = current_name(repo)
     commit = commit_of(repo, revision)
     if offline() or revision == commit or cached_commit(repo, revision) == commit:
         path = _download(repo, commit, FILENAME)
@@ -118,7 +119,24 @@ def open_release(repo: str, revision: str) -> Release:
         problem = f"has data version {manifest.data_version}, so the tag is on another release"
         raise RulerError(where, problem)
     manifest.check(where)
-    return Release(repo, revision, commit, path.parent, manifest)
+    return Snapshot(repo, revision, commit, path.parent, manifest)
+
+
+@cache
+def current_name(repo: str) -> str:
+    """Return what the Hub calls a dataset repo today; while it cannot be asked, the name given.
+
+    A release is the same under an earlier name, which the cache may know it by.
+    """
+    if offline():
+        return repo
+    try:
+        name = name_of(repo)
+    except RulerError:  # the next step says why
+        return repo
+    if name != repo:
+        warn(f"{repo} is now {name}")
+    return name
 
 
 def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> Path | None:

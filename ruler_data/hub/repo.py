@@ -85,6 +85,15 @@ def head(repo: str) -> DatasetInfo | None:
     return with_retries(repo, look)
 
 
+def name_of(repo: str) -> str:
+    """Return what the Hub calls a dataset repo, which may have been renamed.
+
+    Raises:
+        RulerError: there is no such repo, or it is not available.
+    """
+    return str(with_retries(repo, lambda: client().dataset_info(repo)).id)
+
+
 def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, RepoFile]:
     """Return the files of a repo at a commit, by path."""
 

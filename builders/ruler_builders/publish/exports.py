@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ruler_builders.publish.plan import Version
+from ruler_builders.publish.version import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_bytes, read_text, sha256_file
 from ruler_data.hub.repo import (

@@ -1,144 +1,559 @@
-"""Release folders on the Hub: of one or of many, each with a commit and a tag that never moves.
+"""A release: a folder becomes one commit and one tag on the Hub, or nothing does.
 
-    read each folder -> token and role -> plan each repo -> the Hub's check of each card
-    -> proof of each folder -> for each: create the repo, one commit, compare the hashes that the
-    Hub lists of it, tag, read the tag back -> index.json
+    folder -> token and role -> plan, the Hub's check of the card -> proof -> repo, one commit
+    -> its listing on the Hub is the one planned -> tag, read back
 
-What can be refused is refused before anything is written. Each step first checks what was done
+What can be refused is refused before anything is written. Each step first looks at what was done
 before, so the same command completes an interrupted release, and after a success it sends nothing.
-`GUARDS` are reasons not to publish that need an explicit option.
+Several tokenizers (`siblings.py`) are a loop over the steps.
 """
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ruler_builders.card import CARD_BYTES
-from ruler_builders.folder_proof import proved
+from ruler_builders.card import CARD_BYTES, OPEN_LICENCES, Address, card_files
+from ruler_builders.listing import differences, hub_listing
+from ruler_builders.pipeline.build import compared_inputs
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.proof import verify
-from ruler_builders.publish.plan import (
-    Plan,
-    Target,
-    Version,
-    closed_licences,
-    make_plan,
-    unpinned_sources,
-)
-from ruler_builders.publish.siblings import label, listed_repos, put_index
+from ruler_builders.publish.version import Change, Version, change
+from ruler_builders.rebuild import verify
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_bytes
-from ruler_data.hub.client import NO_TOKEN, check_access, is_reachable, token
+from ruler_data.hub.client import NO_TOKEN, token
+from ruler_data.hub.download import Snapshot, open_release
 from ruler_data.hub.repo import (
     PushFile,
+    changed,
     check_card,
     ensure_repo,
+    head,
     missing,
     put_files,
     put_tag,
+    tags,
     tree,
     whoami,
 )
-from ruler_data.index import Sibling, read_index
-from ruler_data.manifest import FILENAME, Manifest, read_manifest
-from ruler_data.names import check_repo, counted
-from ruler_data.network import offline
+from ruler_data.index import FILENAME as INDEX
+from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, read_manifest
+from ruler_data.names import check_repo, counted, parse_config, parse_names, quote
+from ruler_data.parquet import read_packed
+from ruler_data.row import digest_rows
+from ruler_data.tasks import config_place, task_place
+from ruler_data.version import __version__
 
-#: Path of a config's file; one that no manifest names is left from an unfinished release.
-CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 #: Called with a line about each step.
 Tell = Callable[[str], None]
+#: Path of a config's file.
+CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
+#: Files that the Hub or a person may put into a repo before its first release.
+TEXTS = re.compile(r"LICENSE|\.git(attributes|ignore)|[^/]+\.(md|txt)")
+#: What the Hub adds, and the index, which is written after the release.
+KEPT = (".gitattributes", INDEX)
 #: What a dry run without a network does not check.
 UNCHECKED = (
     "without the Hub this was not checked: whether the token may write, what the repo holds, which "
     "version this is, and the Hub's own check of the card"
 )
+#: What `--allow` consents to: reasons not to publish.
+CONSENTS = {
+    "sample": "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
+    "sources",
+    "unpinned": "is built from copies of sources that are not the pinned ones, so rows differ from "
+    "other people's; build with the pinned sources (`ruler-data list sources`)",
+    "own-texts": "holds texts of your own (build --haystack), whose licence is unknown and which "
+    "everybody could read; build without them",
+    "private-seed": "is built from a private seed (build --fresh), which would become public, and "
+    "models could be trained on its rows; build with the public seed",
+    "fewer-rows": "fewer rows than {repo} holds: {configs}",
+    "unequal-rows": "configs have unequal numbers of rows: {configs}",
+    "unproved": "{note}",
+}
 
 
-@dataclass(frozen=True)
-class ReleaseOutcome:
-    """What was done for one repo.
+def parse_consents(allow: str | Collection[str]) -> tuple[str, ...]:
+    """Return the consents of `--allow`, comma-separated or one by one.
 
-    Attributes:
-        target: what was to be released, and where.
-        plan: of the release; None for a dry run that did not reach the Hub.
-        commit: that the tag is on; None for a dry run.
-        sent: paths sent or removed.
-        unasked: what could not be checked, in a sentence.
+    Raises:
+        UsageError: there is no such consent.
+    """
+    names = parse_names(allow)
+    for name in names:
+        if name not in CONSENTS:
+            known = ", ".join(CONSENTS)
+            raise UsageError(f"--allow {quote(name)}: no such consent; known: {known}")
+    return names
+
+
+class Release:
+    """A folder on its way to a repo: its methods are the steps, in this order.
+
+    Args:
+        folder: of a build.
+        repo: on the Hub.
+        version: to release; None for the next one that fits the changes.
+        allowed: consents, of `CONSENTS`.
+        private: whether the repo has to be private.
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: the folder needs consent; nothing was sent.
+        RulerError: the folder is damaged.
     """
 
-    target: Target
-    plan: Plan | None = None
-    commit: str | None = None
-    sent: tuple[str, ...] = ()
-    unasked: str = ""
+    #: Repos for other tokenizers, with their names, for the card.
+    siblings: Mapping[str, str] = {}
+    #: Whether a repo that holds these rows already keeps its version, whatever is asked.
+    keeps_unchanged = False
+
+    def __init__(
+        self,
+        folder: Path,
+        repo: str,
+        *,
+        version: Version | None = None,
+        allowed: Collection[str] = (),
+        private: bool = False,
+        tell: Tell = lambda _: None,
+    ) -> None:
+        self.folder, self.repo = folder, check_repo(repo)
+        self.wanted, self.allowed, self.private, self.tell = version, allowed, private, tell
+        self.built = self._checked_manifest()
+        #: What could not be checked, in a sentence.
+        self.unasked = ""
+        #: Set by `plan`: the release, how it changes the one before, and what it sends.
+        self.is_planned = False
+        self.creates = False
+        self.base: Snapshot | None = None
+        self.version = version or Version.parse(self.built.data_version)
+        self.manifest = self.built
+        self.change, self.why = Change.MINOR, "new"
+        self.files: tuple[PushFile, ...] = ()
+        self.to_send: tuple[str, ...] = ()
+        self.removed: tuple[str, ...] = ()
+        self.replaced: tuple[str, ...] = ()
+        self.manifest_then: str | None = None
+        #: Commit that the tag is on, if it was published before this or by it; and what was sent.
+        self.published: str | None = None
+        self.commit: str | None = None
+        self.sent: tuple[str, ...] = ()
+
+    def _consent(self, name: str, **values: object) -> None:
+        """Refuse a release for a reason that needs consent, unless it was given."""
+        if name not in self.allowed:
+            why = CONSENTS[name].format(**values)
+            raise UsageError(self.folder, f"{why}, or give --allow {name}")
+
+    def _checked_manifest(self) -> Manifest:
+        """Return the manifest of the folder, checked as far as possible without the Hub."""
+        folder = self.folder
+        manifest = read_manifest(folder)
+        for name, applies in {
+            "sample": manifest.is_sample,
+            "unpinned": manifest.has_unpinned,
+            "own-texts": manifest.has_own_texts,
+            "private-seed": manifest.is_private,
+        }.items():
+            if applies:
+                self._consent(name)
+        for name in BuildDir(folder).damaged(manifest):
+            problem = f"verification failed: {name}: is missing or not as in the manifest"
+            raise RulerError(folder, f"{problem}; build it again, then publish")
+        card = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
+        try:
+            yaml.safe_load(card.partition("\n---\n")[0])
+        except yaml.YAMLError as error:
+            fault = f"YAML: {' '.join(str(error).split())}"
+            raise RulerError(folder, "README.md: the Hub would refuse the card", fault) from error
+        return manifest
+
+    def find_repo(self) -> None:
+        """Take the name that the Hub has for the repo, which may have been renamed."""
+        info = head(self.repo)
+        if info is None:
+            self.creates = True
+            return
+        if info.id != self.repo:
+            self.tell(f"note: {self.repo} is now {info.id}")
+            self.repo = info.id
+        if self.private and not info.private:
+            problem = "is public, and --private is for new repos; make it private on the Hub first"
+            raise UsageError(self.repo, problem)
+        self.private = bool(info.private)
+
+    def plan(self, *, check: bool = True) -> None:
+        """Read the repo and plan the release; nothing is written.
+
+        `check` lets the Hub check the card.
+
+        Raises:
+            UsageError: the version does not fit the changes, the repo holds something else, or the
+                release may be an accident.
+            RulerError: the Hub refuses the card.
+        """
+        info = None if self.creates else head(self.repo)
+        commit = str(info.sha) if info else ""
+        remote = tree(self.repo, commit) if commit else {}
+        before = None
+        if commit:
+            self.base = self._find_base()
+            before = self.base.manifest if self.base else self._unfinished(commit, remote)
+        self._choose_version()
+        siblings = self.siblings if self.change else {}  # siblings alone are no release
+        self.manifest, self.files = self._compose(self.version, siblings)
+        self._refuse_accidents(before)
+        if self.base and self.change is Change.NONE:
+            self.published = self.base.commit
+        self.to_send = tuple(file.path for file in missing(self.files, remote))
+        paths = {*(file.path for file in self.files), *KEPT}
+        self.removed = tuple(sorted(remote.keys() - paths))
+        released = tree(self.repo, self.base.commit) if self.base else {}
+        # Before a first release, all files are of others, unless one was left unfinished.
+        differing = changed(released, remote) if self.base or FILENAME in remote else list(remote)
+        self.replaced = tuple(path for path in differing if path in self.to_send)
+        self.manifest_then = remote[FILENAME].blob_id if FILENAME in remote else None
+        self.is_planned = True
+        if check and self.published is None:
+            (card,) = (file.read() for file in self.files if file.path == "README.md")
+            check_card(self.repo, card.decode())
+
+    def _find_base(self) -> Snapshot | None:
+        """Return the release to extend: the one of the wanted version, or else the latest."""
+        versions = dict[Version, str]()
+        for tag, commit in tags(self.repo).items():
+            if version := Version.of_tag(tag):
+                versions[version] = commit
+        if not versions:
+            return None
+        version = max(versions)
+        if self.wanted in versions and not self.keeps_unchanged:
+            version = self.wanted
+        base = open_release(self.repo, versions[version])
+        if base.manifest.data_version != str(version):
+            problem = f"tag {version.tag} is on commit {base.commit}, whose manifest says"
+            remedy = "it was changed after publication: repair that first"
+            raise RulerError(self.repo, f"{problem} {base.manifest.data_version}; {remedy}")
+        return replace(base, revision=version.tag)
+
+    def _unfinished(self, commit: str, remote: Collection[str]) -> Manifest | None:
+        """Return the manifest of an unfinished release, if the repo holds one."""
+        if FILENAME in remote:
+            manifest = open_release(self.repo, commit).manifest
+            self._check_tokenizer(f"{self.repo}, an unfinished release,", manifest)
+            return manifest
+        for path in sorted(remote):
+            if not TEXTS.fullmatch(path):
+                problem = f"{self.repo} holds {quote(path)} and no release of ruler-data"
+                raise UsageError(f"{problem}; publish into a new repo")
+        return None
+
+    def _choose_version(self) -> None:
+        """Set the version, the kind of change, and the first difference.
+
+        Raises:
+            UsageError: the wanted version does not state this change.
+        """
+        if self.base is None:
+            return
+        before = Version.parse(self.base.manifest.data_version)
+        now, _ = self._compose(before, {})
+        self.change, self.why = change(self.base.manifest, now, self._digest_of_first)
+        fitting = before.after(self.change)
+        keeps = self.change is Change.NONE and self.keeps_unchanged
+        self.version = fitting if keeps else self.wanted or fitting
+        if self.version.says(before) is self.change:
+            return
+        reason = f"since {before.tag}: {self.change.about}"
+        if self.why:
+            reason += f" ({self.why})"
+        if self.version == before:
+            reason = f"is published with other content, and a tag is never moved; {reason}"
+            reason = f"{self.version.tag} {reason}"
+        elif self.version < before:
+            reason = f"{before.tag} is published already; {reason}"
+        remedy = f"there is nothing to release after {before}"
+        if self.change:
+            remedy = f"this is {fitting}"
+        raise UsageError(f"version {self.version}: {reason}; {remedy}")
+
+    def _digest_of_first(self, info: ConfigInfo, rows: int) -> str:
+        """Return the digest of the first rows of a config of the folder."""
+        return digest_rows(islice(read_packed(self.folder / info.file), rows))
+
+    def _compose(
+        self, version: Version, siblings: Mapping[str, str]
+    ) -> tuple[Manifest, tuple[PushFile, ...]]:
+        """Return the dataset with all configs that were published before or are in the folder.
+
+        A config that was built again replaces the published one; none is removed.
+
+        Returns:
+            the manifest, and all files, the manifest last.
+
+        Raises:
+            UsageError: the two cannot be one dataset.
+        """
+        built, base = self.built, self.base
+        before = base.manifest if base else replace(built, siblings={})
+        unchanged = {n: info for n, info in before.configs.items() if n not in built.configs}
+        if base is not None:
+            self._check_same_inputs(base, list(unchanged))
+        configs, tasks = built.configs | unchanged, before.tasks | built.tasks
+        sources = {source.name: source for source in (*before.sources, *built.sources)}
+        manifest = replace(
+            built,
+            data_version=str(version),
+            package_version=__version__,
+            sources=tuple(sources[name] for name in sorted(sources)),
+            configs={name: configs[name] for name in sorted(configs, key=config_place)},
+            files={},
+            tasks={name: tasks[name] for name in sorted(tasks, key=task_place)},
+            siblings={**before.siblings, **siblings},
+        )
+
+        def locate(file: str) -> Path:
+            config = file.split("/")[0]
+            if base and config in unchanged:
+                return base.fetch([config]) / file
+            return self.folder / file
+
+        beside = card_files(manifest, locate, Address(self.repo, version.tag))
+        manifest = manifest.with_files(beside)
+        files = [
+            PushFile(info.file, info.bytes, info.sha256, partial(locate, info.file))
+            for info in manifest.configs.values()
+        ]
+        for name, data in {**beside, FILENAME: manifest.to_json().encode()}.items():
+            files.append(PushFile.of_bytes(name, data))
+        return manifest, tuple(files)
+
+    def _check_tokenizer(self, where: str, before: Manifest) -> None:
+        if before.tokenizer.counts_like(self.built.tokenizer):
+            return
+        names = f"the tokenizer {before.tokenizer.name}, this folder {self.built.tokenizer.name}"
+        raise UsageError(
+            f"{where} holds {names} (other files); a repo holds one tokenizer, since loading a "
+            "config downloads all of its splits: publish into another repo"
+        )
+
+    def _check_same_inputs(self, base: Snapshot, names: list[str]) -> None:
+        """Refuse to mix configs of other tokenizers or other inputs."""
+        before, where = base.manifest, f"{base.repo} at {base.revision}"
+        self._check_tokenizer(where, before)
+        used = {source for name in names for source in before.table[parse_config(name)[0]].sources}
+        sources = tuple(source for source in before.sources if source.name in used)
+        before = replace(before, sources=sources)
+        versions = (manifest.rows_version.split(".")[0] for manifest in (before, self.built))
+        inputs = [("rows of data version", *versions), *compared_inputs(before, self.built)]
+        for name, value, value_now in inputs:
+            if names and value != value_now:
+                raise UsageError(
+                    f"{where} was built with {name} {value}, this folder with {value_now}; build "
+                    f"all of its configs again (this folder has no {names[0]}), or publish into "
+                    "another repo"
+                )
+
+    def _refuse_accidents(self, before: Manifest | None) -> None:
+        """Refuse a release that may be an accident, unless there is consent."""
+        configs, configs_before = self.manifest.configs, before.configs if before else {}
+        fewer = [
+            f"{name} from {configs_before[name].rows} to {info.rows}"
+            for name, info in configs.items()
+            if name in configs_before and info.rows < configs_before[name].rows
+        ]
+        if fewer:
+            self._consent("fewer-rows", repo=self.repo, configs=_some(fewer))
+        counts = Counter(info.rows for info in configs.values())
+        usual = counts.most_common(1)[0][0]
+        unusual = [f"{name} {info.rows}" for name, info in configs.items() if info.rows != usual]
+        if unusual:
+            self._consent("unequal-rows", configs=f"most {usual}, {_some(unusual)}")
+        if self.change is Change.MAJOR and self.wanted is None:
+            remedy = f"name the new version: --version {self.manifest.data_version}"
+            raise UsageError(self.repo, f"published rows change ({self.why}): {remedy}")
+
+    def prove(
+        self,
+        *,
+        tokenizer: str | None = None,
+        sources: Path | str | None = None,
+        workers: int = 1,
+    ) -> None:
+        """Make the folder again; what is not equal to it is not published.
+
+        Raises:
+            RulerError: it differs, or it cannot be made here and there is no consent.
+        """
+        verdict = verify(self.folder, tokenizer=tokenizer, sources=sources, workers=workers)
+        if verdict.findings:
+            summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
+            remedy = "build it again, then publish"
+            raise RulerError(self.folder, "verification failed", f"{summary}; {remedy}")
+        if verdict.unproved and "unproved" not in self.allowed:
+            remedy = "do that, or give --allow unproved"
+            raise RulerError(self.folder, verdict.notes[0], remedy)
+        checked = f"{counted(verdict.configs, 'config')}, {counted(verdict.rows, 'row')}"
+        self.tell(f"{self.folder}: verified: {checked}")
+
+    def publish(self) -> None:
+        """Publish what is planned, or complete it; if it is published already, write nothing.
+
+        Raises:
+            RulerError: the Hub refuses, cannot be reached, or holds something else at the end.
+        """
+        tag = self.version.tag
+        if self.published is not None:
+            self.commit = self.published
+            self._check_commit(self.commit)
+            return
+        if self.creates:
+            ensure_repo(self.repo, private=self.private)
+        message = f"Release {tag}"
+        self.commit, sent = put_files(self.repo, self.files, message, remove=self._leftovers)
+        self.sent = tuple(sent)
+        self.tell(f"{self.repo}: commit {self.commit}, {len(sent)} files sent")
+        self._check_commit(self.commit)
+        put_tag(self.repo, tag, self.commit)
+
+    def _leftovers(self, remote: Mapping[str, Any]) -> list[str]:
+        """Return the files to remove, if the head is still the one of the plan."""
+        now = remote.get(FILENAME)
+        manifest = next(file for file in self.files if file.path == FILENAME)
+        if (now.blob_id if now else None) != self.manifest_then and not manifest.is_held(now):
+            remedy = "run the same command again to extend it"
+            problem = "another release was committed meanwhile and was not changed"
+            raise RulerError(self.repo, f"{problem}; {remedy}")
+        paths = {*(file.path for file in self.files), *KEPT}
+        strays = [path for path in remote if path not in paths]
+        for path in strays:
+            if path not in self.removed and not CONFIG_FILE.fullmatch(path):
+                problem = f"{quote(path)} was committed meanwhile, which is no part of a release"
+                raise RulerError(self.repo, f"{problem}; run the same command again to resume")
+        return strays
+
+    def _check_commit(self, commit: str) -> None:
+        """Compare the listing of a commit on the Hub with what was planned."""
+        listing = hub_listing(self.repo, commit)
+        listing.pop(INDEX, None)
+        made = {file.path: file for file in self.files}
+        for path, difference in differences(listing, made):
+            problem = f"{path}: {difference}: not as uploaded; no tag was set"
+            raise RulerError(f"{self.repo} at {commit}", problem)
+        count = counted(len(made), "file")
+        self.tell(f"{self.repo}: {count} at {commit} compared with the Hub's listing of hashes")
+
+    @property
+    def since(self) -> Version | None:
+        """Version of the previous release, if there is one."""
+        return Version.parse(self.base.manifest.data_version) if self.base else None
+
+    def configs(self) -> list[tuple[str, ConfigInfo | None, ConfigInfo]]:
+        """Return each config with its entry in the previous release, if any, and in this one."""
+        before = self.base.manifest.configs if self.base else {}
+        return [(name, before.get(name), now) for name, now in self.manifest.configs.items()]
+
+    def lines(self) -> Iterator[str]:
+        """Return the plan as text: what changes in each config, the sum, notes and licences."""
+        if self.published is not None:
+            return
+        width = max(map(len, self.manifest.configs))
+        visibility = "private" if self.private else "public"
+        since = self.since.tag if self.since else "no release"
+        yield f"{self.repo} ({visibility}): {since} -> {self.version.tag}"
+        yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
+        unchanged, sums = 0, [0, 0, 0, 0]
+        for name, before, now in self.configs():
+            figures = [0, now.rows, 0, now.bytes]
+            kind = "new"
+            if before:
+                figures = [before.rows, now.rows, before.bytes, now.bytes]
+                kind = "other bytes" if before.digest == now.digest else "other rows"
+            sums = [total + figure for total, figure in zip(sums, figures, strict=True)]
+            if before and (before.digest, before.sha256) == (now.digest, now.sha256):
+                unchanged += 1
+            else:
+                yield f"  {name:<{width}} {_arrow(*figures)}  {kind}"
+        if unchanged:
+            yield f"  {counted(unchanged, 'config')} unchanged"
+        yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.manifest.configs), 'config')}"
+        yield from self._notes()
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what is replaced or removed on the Hub, and what the sources ask of a publisher."""
+        when = f" since {self.since}" if self.since else ""
+        if self.replaced:
+            note = f"changed on the Hub{when}: {', '.join(self.replaced)}"
+            yield f"note: {note}; this release replaces it; the history keeps the old content"
+        removed = [path for path in self.removed if not CONFIG_FILE.fullmatch(path)]
+        if removed:
+            note = f"no part of a release: {', '.join(map(quote, removed))}"
+            yield f"note: {note}; this release removes it; the history keeps it"
+        yield from unpinned_sources(self.built)
+        yield from closed_licences(self.built)
 
     def __str__(self) -> str:
-        plan, repo = self.plan, self.target.repo
-        if plan is None:
-            built = self.target.built
-            sources = (*unpinned_sources(built), *closed_licences(built))
-            return "\n".join([f"{repo}: {self.target.folder} can be released", *sources])
-        about = f"{plan.version.tag}: {counted(len(plan.manifest.configs), 'config')}"
-        if plan.since:
-            about += f", since {plan.since.tag}: {plan.change.about} ({plan.why})"
-        if plan.published is not None:
-            done = f"{plan.version.tag} is published already, at {plan.published}; nothing sent"
-            return f"{repo}: {done}"
+        if not self.is_planned:
+            sources = (*unpinned_sources(self.built), *closed_licences(self.built))
+            return "\n".join([f"{self.repo}: {self.folder} can be released", *sources])
+        tag = self.version.tag
+        if self.published is not None:
+            return f"{self.repo}: {tag} is published already, at {self.published}; nothing sent"
+        about = f"{tag}: {counted(len(self.manifest.configs), 'config')}"
+        if self.since:
+            about += f", since {self.since.tag}: {self.change.about} ({self.why})"
         if self.commit is not None:
-            return f"{repo}: released {about}, commit {self.commit}"
-        creates = "would be created; " if plan.creates else ""
+            return f"{self.repo}: released {about}, commit {self.commit}"
+        creates = "would be created; " if self.creates else ""
         return "\n".join(
             [
-                *plan.lines(),
-                f"{repo}: {creates}would release {about}",
-                f"{counted(len(plan.send), 'file')} to send:",
-                *(f"  {path}" for path in plan.send),
+                *self.lines(),
+                f"{self.repo}: {creates}would release {about}",
+                f"{counted(len(self.to_send), 'file')} to send:",
+                *(f"  {path}" for path in self.to_send),
             ]
         )
 
     def to_record(self) -> dict[str, object]:
-        """Return the outcome as plain values."""
-        plan, target = self.plan, self.target
-        about: dict[str, object] = {
-            "repo": target.repo,
-            "licences": list(closed_licences(target.built)),
-        }
+        """Return what was done, or would be, as plain values."""
+        record: dict[str, object] = {"repo": self.repo, "licences": [*closed_licences(self.built)]}
         if self.unasked:
-            about["unasked"] = self.unasked
-        if plan is None:
-            return about
-        return {
-            **about,
-            "version": str(plan.version),
-            "tag": plan.version.tag,
-            "since": str(plan.since) if plan.since else None,
-            "change": plan.change.name,
-            "why": plan.why,
+            record["unasked"] = self.unasked
+        if not self.is_planned:
+            return record
+        configs = {}
+        for name, before, now in self.configs():
+            configs[name] = {
+                "rows": [before.rows if before else None, now.rows],
+                "bytes": [before.bytes if before else None, now.bytes],
+            }
+        return record | {
+            "version": str(self.version),
+            "tag": self.version.tag,
+            "since": str(self.since) if self.since else None,
+            "change": self.change.name,
+            "why": self.why,
             "commit": self.commit,
-            "published_before": plan.published is not None,
-            "creates": plan.creates,
-            "to_send": list(plan.send),
+            "published_before": self.published is not None,
+            "creates": self.creates,
+            "to_send": list(self.to_send),
+            "removed": list(self.removed),
             "sent": list(self.sent),
-            "configs": {
-                name: {
-                    "rows": [old.rows if old else None, now.rows],
-                    "bytes": [old.bytes if old else None, now.bytes],
-                }
-                for name, old, now in plan.configs()
-            },
+            "configs": configs,
         }
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be checked."""
-        return (f"{self.target.repo}: {self.unasked}",) if self.unasked else ()
+        return (f"{self.repo}: {self.unasked}",) if self.unasked else ()
 
     @property
     def exit_status(self) -> int:
@@ -146,146 +561,31 @@ class ReleaseOutcome:
         return 3 if self.unasked else 0
 
 
-class Releases(tuple[ReleaseOutcome, ...]):
-    """The outcomes of a release of several tokenizers."""
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self))
-
-    def to_record(self) -> list[dict[str, object]]:
-        """Return the outcomes as plain values."""
-        return [outcome.to_record() for outcome in self]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What could not be checked."""
-        return self[0].notes if self else ()
-
-    @property
-    def exit_status(self) -> int:
-        """The highest of all."""
-        return max((outcome.exit_status for outcome in self), default=0)
+def _some(texts: list[str], most: int = 3) -> str:
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
-def release(
-    folders: Mapping[str, Path],
-    *,
-    prove: Callable[[Path], str],
-    tell: Tell,
-    version: str = "",
-    index: str = "",
-    allowed: Collection[str] = (),
-    private: bool = False,
-    dry_run: bool = False,
-) -> Releases:
-    """Release folders, each in its repo, and list them in an index; or complete such a release.
-
-    Args:
-        folders: of builds, by repo. Where there are several, one whose rows do not change keeps its
-            version.
-        prove: called with each folder before anything is written; returns a line, or raises.
-        tell: called with a line about each step.
-        version: of all; by default the next one that fits the changes.
-        index: repo whose `index.json` lists them; by default each repo's own, if it has one.
-        allowed: options that overrule a refusal (`GUARDS`, `plan`).
-        private: whether new repos are private.
-        dry_run: whether to write nothing.
-
-    Raises:
-        UsageError: it cannot be done with these options; nothing was written.
-        RulerError: a fault of a folder or the Hub; the same command continues.
-    """
-    number = Version.parse(version) if version else None
-    for repo in folders:
-        check_repo(repo)
-    if not dry_run:
-        check_access()
-    targets = [
-        Target(
-            *(repo, folder, _checked_manifest(folder, allowed), number, allowed),
-            private=private,
-        )
-        for repo, folder in folders.items()
-    ]
-    if dry_run and (offline() or not is_reachable()):
-        for target in targets:
-            tell(prove(target.folder))
-        return Releases(ReleaseOutcome(target, unasked=UNCHECKED) for target in targets)
-    unasked = _check_token(folders, tell)
-    if unasked and not dry_run:
-        tell(f"note: {unasked}")
-    several = len(targets) > 1
-    siblings = listed_repos(index, folders) if index else {}
-    if several:
-        infos = {target.repo: target.built.tokenizer for target in targets}
-        siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in infos.items()}
-    plans = [
-        _plan(replace(target, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
-        for target in targets
-    ]
-    for target in targets:
-        tell(prove(target.folder))
-    repos = [plan.target.repo for plan in plans if not plan.creates]
-    lists = [index] if index else [repo for repo in repos if read_index(repo)]
-    outcomes = [_carry_out(plan, tell, dry_run=dry_run) for plan in plans]
-    entries = [
-        Sibling.of(
-            outcome.target.repo,
-            outcome.plan.version.tag,
-            outcome.commit or "",
-            outcome.plan.manifest,
-        )
-        for outcome in outcomes
-        if outcome.plan
-    ]
-    for repo in lists:
-        fitting = [entry for entry in entries if index or entry.repo == repo]
-        put_index(repo, fitting, tell, dry_run=dry_run)
-    return Releases(
-        replace(outcome, unasked=unasked) if dry_run else outcome for outcome in outcomes
-    )
+def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
+    return f"{rows:>8,} -> {rows_now:>7,} {size:>13,} -> {size_now:>12,}"
 
 
-def prover(
-    *, tokenizer: str | None = None, workers: int = 1, allow_unproved: bool = False
-) -> Callable[[Path], str]:
-    """Return a function that proves a folder and returns a line, or raises what is wrong."""
-
-    def prove(folder: Path) -> str:
-        if proved(folder):
-            return f"{folder}: proved before"
-        verdict = verify(folder, tokenizer=tokenizer, workers=workers)
-        if verdict.findings:
-            summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
-            remedy = "build it again, then publish"
-            raise RulerError(folder, "verification failed", f"{summary}; {remedy}")
-        if verdict.unproved and not allow_unproved:
-            raise RulerError(folder, verdict.notes[0], "prove it, or give --allow-unproved")
-        checked = f"{counted(verdict.configs, 'config')}, {counted(verdict.rows, 'row')}"
-        return f"{folder}: verified: {checked}"
-
-    return prove
+def unpinned_sources(built: Manifest) -> Iterator[str]:
+    """Yield a line for each copy of a source that is not the pinned one."""
+    for source in built.sources:
+        if source.kind == "real" and not source.pinned:
+            yield f"unpinned: {source.title}: sha256 {source.sha256} is not the pinned one"
 
 
-def _checked_manifest(folder: Path, allowed: Collection[str]) -> Manifest:
-    """Return the manifest of a folder, checked as far as possible without the Hub."""
-    manifest = read_manifest(folder)
-    for option, applies, why in GUARDS:
-        if getattr(manifest, applies) and option not in allowed:
-            raise UsageError(folder, f"{why}, or give --{option.replace('_', '-')}")
-    for name in BuildDir(folder).damaged(manifest):
-        problem = f"verification failed: {name}: is missing or not as in the manifest"
-        raise RulerError(folder, f"{problem}; build it again, then publish")
-    readme = read_bytes(folder / "README.md", CARD_BYTES).decode(errors="replace")
-    try:
-        yaml.safe_load(readme.partition("\n---\n")[0])
-    except yaml.YAMLError as error:
-        fault = f"YAML: {' '.join(str(error).split())}"
-        raise RulerError(folder, "README.md: the Hub would refuse the card", fault) from error
-    return manifest
+def closed_licences(built: Manifest) -> Iterator[str]:
+    """Yield a line for each licence that is not open: the publisher is responsible."""
+    for source in built.sources:
+        if source.licence not in OPEN_LICENCES:
+            about = f"{source.title}: {source.licence}"
+            yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
 
 
-def _check_token(repos: Iterable[str], tell: Tell) -> str:
+def check_token(repos: Iterable[str], tell: Tell) -> str:
     """Check the token's account and role before anything else; return what remains unknown.
 
     Raises:
@@ -325,95 +625,13 @@ def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
         yield "the token can only read; use one with write access"
     scopes = (access.get("fineGrained") or {}).get("scoped")
     if access.get("role") == "fineGrained" and isinstance(scopes, list):
-        granted = {
-            permission
-            for scope in scopes
-            if str((scope.get("entity") or {}).get("name")).partition("/")[0] == owner
-            for permission in scope.get("permissions") or ()
-        }
+        granted = set[str]()
+        for scope in scopes:
+            name = str((scope.get("entity") or {}).get("name"))
+            if name.partition("/")[0] == owner:
+                granted.update(scope.get("permissions") or ())
         if "repo.write" not in granted:
             yield f"the token may write to no repo of {owner}; give it write access to them"
     for org in about.get("orgs") or ():
         if org.get("name") == owner and org.get("roleInOrg") == "read":
             yield f"the token's owner may only read in {owner}; ask for the role `write` there"
-
-
-def _plan(target: Target, tell: Tell, *, dry_run: bool) -> Plan:
-    """Return the plan of a release whose card the Hub has checked."""
-    plan = make_plan(target)
-    for line in () if dry_run else plan.lines():  # a dry run prints them as its outcome
-        tell(line)
-    if plan.published is None:
-        (card,) = (file.read() for file in plan.files if file.path == "README.md")
-        check_card(target.repo, card.decode())
-    return plan
-
-
-def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
-    """Publish what is planned; for a dry run, or if it is published already, write nothing."""
-    target, repo = plan.target, plan.target.repo
-    if plan.published is not None:
-        _check_listing(repo, plan.files, plan.published, tell)
-        return ReleaseOutcome(target, plan, plan.published)
-    if dry_run:
-        return ReleaseOutcome(target, plan)
-    if plan.creates:
-        ensure_repo(repo, private=target.private)
-    message = f"Release {plan.version.tag}"
-    commit, sent = put_files(repo, plan.files, message, remove=partial(_leftovers, plan))
-    tell(f"{repo}: commit {commit}, {len(sent)} files sent")
-    _check_listing(repo, plan.files, commit, tell)
-    put_tag(repo, plan.version.tag, commit)
-    return ReleaseOutcome(target, plan, commit, tuple(sent))
-
-
-def _leftovers(plan: Plan, remote: Mapping[str, Any]) -> list[str]:
-    """Return the files to remove, if the head is still the one of the plan."""
-    now = remote.get(FILENAME)
-    manifest = next(file for file in plan.files if file.path == FILENAME)
-    if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
-        remedy = "run the same command again to extend it"
-        problem = "another release was committed meanwhile and was not changed"
-        raise RulerError(plan.target.repo, f"{problem}; {remedy}")
-    paths = {file.path for file in plan.files}
-    return [path for path in remote if CONFIG_FILE.fullmatch(path) and path not in paths]
-
-
-def _check_listing(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:
-    """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
-    where = f"{repo} at {commit}"
-    if differing := missing(files, tree(repo, commit)):
-        names = ", ".join(file.path for file in differing)
-        raise RulerError(where, f"missing, or not as uploaded: {names}; no tag was set")
-    count = counted(len(files), "file")
-    tell(f"{repo}: {count} at {commit} compared with the Hub's listing of hashes")
-
-
-#: The option that overrules a reason not to publish, the property of a manifest to which the
-#: reason applies, and the reason with its alternative.
-GUARDS = (
-    (
-        "allow_sample",
-        "is_sample",
-        "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
-        "sources",
-    ),
-    (
-        "allow_unpinned",
-        "has_unpinned",
-        "is built from copies of sources that are not the pinned ones, so rows differ from other "
-        "people's; build with the pinned sources (`ruler-data list sources`)",
-    ),
-    (
-        "allow_own_texts",
-        "has_own_texts",
-        "holds texts of your own (build --haystack), whose licence is unknown and which "
-        "everybody could read; build without them",
-    ),
-    (
-        "allow_private_seed",
-        "is_private",
-        "is built from a private seed (build --fresh), which would become public, and models "
-        "could be trained on its rows; build with the public seed",
-    ),
-)

@@ -1,17 +1,103 @@
-"""The datasets of several tokenizers as sibling repos, and the index that lists them."""
+"""Publish one folder, or several tokenizers as sibling repos; the index that lists them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ruler_builders.publish.plan import Version
+from ruler_builders.publish.release import UNCHECKED, Release, Tell, check_token
+from ruler_builders.publish.version import Version
 from ruler_data.errors import UsageError
+from ruler_data.hub.client import check_access, is_reachable
 from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import Index, Sibling, read_index, releases_of
 from ruler_data.names import check_name, check_repo, parse_lengths
+from ruler_data.network import offline
 from ruler_data.suites import RULER, load_suite
 from ruler_data.tokenizers.registry import ALIASES
+
+
+class Releases(tuple[Release, ...]):
+    """What was published for several tokenizers, or would be."""
+
+
+def publish(
+    releases: Sequence[Release],
+    tell: Tell,
+    *,
+    index: str = "",
+    dry_run: bool = False,
+    tokenizer: str | None = None,
+    sources: Path | str | None = None,
+    workers: int = 1,
+) -> Releases:
+    """Take releases through their steps together, and list them in an index.
+
+    Args:
+        releases: one, or those of several tokenizers; then a repo whose rows do not change keeps
+            its version.
+        tell: called with a line about each step.
+        index: repo whose `index.json` lists them; by default each repo's own, if it has one.
+        dry_run: whether to write nothing.
+        tokenizer: of the rows, if it cannot be found from the manifest.
+        sources: folder of the real sources, to prove with.
+        workers: processes that prove a folder.
+
+    Raises:
+        UsageError: it cannot be done with these options; nothing was written.
+        RulerError: a fault of a folder or the Hub; the same command continues.
+    """
+    prove = partial(Release.prove, tokenizer=tokenizer, sources=sources, workers=workers)
+    if not dry_run:
+        check_access()
+    elif offline() or not is_reachable():
+        for release in releases:
+            prove(release)
+            release.unasked = UNCHECKED
+        return Releases(releases)
+    unasked = check_token([release.repo for release in releases], tell)
+    if unasked and not dry_run:
+        tell(f"note: {unasked}")
+    for release in releases:
+        release.find_repo()
+    _introduce(releases, index)
+    for release in releases:
+        release.plan()
+        if not dry_run:  # a dry run prints them as its outcome
+            for line in release.lines():
+                tell(line)
+    for release in releases:
+        prove(release)
+    existing = [release.repo for release in releases if not release.creates]
+    lists = [index] if index else [repo for repo in existing if read_index(repo)]
+    for release in releases:
+        if dry_run:
+            release.unasked = unasked
+        else:
+            release.publish()
+    for repo in lists:
+        listed = [release for release in releases if index or release.repo == repo]
+        put_index(repo, [_sibling(release) for release in listed], tell, dry_run=dry_run)
+    return Releases(releases)
+
+
+def _introduce(releases: Sequence[Release], index: str) -> None:
+    """Tell each release of the others and of those in the index, for its card."""
+    siblings = listed_repos(index, {release.repo for release in releases}) if index else {}
+    if len(releases) > 1:
+        for release in releases:
+            info = release.built.tokenizer
+            siblings[release.repo] = label(info.name, info.extra_reserve)
+    for release in releases:
+        release.siblings = siblings
+        release.keeps_unchanged = len(releases) > 1
+
+
+def _sibling(release: Release) -> Sibling:
+    """Return the entry of a release in an index."""
+    commit = release.commit or release.published or ""
+    return Sibling.of(release.repo, release.version.tag, commit, release.manifest)
 
 
 class SiblingBuild(NamedTuple):
@@ -41,30 +127,32 @@ def sibling_builds(
     Raises:
         UsageError: the options cannot be released.
     """
-    Version.parse(version)
+    if version:
+        Version.parse(version)
     owner, _, name = check_repo(first).partition("/")
     specs = [spec.strip() for spec in tokenizers.split(",") if spec.strip()]
     names = [check_name("tokenizer", Path(spec).name) for spec in specs]
     if not names or len({ALIASES.get(spelling, spelling) for spelling in names}) < len(names):
         same = ", ".join(f"{alias} is {canonical}" for alias, canonical in ALIASES.items())
-        msg = f"name each tokenizer once, comma-separated ({same})"
-        raise UsageError("--tokenizers " + tokenizers, msg)
+        remedy = f"name each tokenizer once, comma-separated ({same})"
+        raise UsageError(f"--tokenizers {tokenizers}", remedy)
     sizes = parse_lengths(lengths, "--lengths") or load_suite(suite).lengths or RULER.lengths
-    longest_first = sorted({*sizes})
-    fitting = [length for length in longest_first if length > reserve]
+    sizes = tuple(sorted({*sizes}))
+    fitting = [length for length in sizes if length > reserve]
     if not fitting:
-        msg = f"no length is longer: {', '.join(map(str, longest_first))}"
-        raise UsageError("--reserve " + str(reserve), msg)
-    kinds = [(0, "", longest_first)]
+        lengths_given = ", ".join(map(str, sizes))
+        raise UsageError(f"--reserve {reserve}", f"no length is longer: {lengths_given}")
+    builds = list[SiblingBuild]()
+    for spec, folder in zip(specs, names, strict=True):
+        base = name if folder == names[0] else f"{name}-{folder}"
+        repo = check_repo(f"{owner}/{base}")
+        builds.append(SiblingBuild(spec, repo, out / folder, sizes, 0))
     if reserve:
-        kinds.append((reserve, f"-{reserve_name(reserve)}", fitting))
-    return [
-        SiblingBuild(spec, check_repo(f"{owner}/{base}{end}"), out / f"{folder}{end}", subset, room)
-        for room, end, subset in kinds
-        for spec, folder, base in zip(
-            specs, names, [name, *(f"{name}-{suffix}" for suffix in names[1:])], strict=True
-        )
-    ]
+        end = f"-{reserve_name(reserve)}"
+        for build in list(builds):
+            repo, folder_name = check_repo(f"{build.repo}{end}"), f"{build.folder.name}{end}"
+            builds.append(SiblingBuild(build.tokenizer, repo, out / folder_name, fitting, reserve))
+    return builds
 
 
 def reserve_name(reserve: int) -> str:
@@ -99,9 +187,7 @@ def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
     }
 
 
-def put_index(
-    repo: str, siblings: Sequence[Sibling], tell: Callable[[str], None], *, dry_run: bool
-) -> None:
+def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell, *, dry_run: bool) -> None:
     """List releases in a repo's index; what others list meanwhile, and its own release, is kept."""
     names = ", ".join(f"{sibling.repo} {sibling.tag}" for sibling in siblings)
     if dry_run:

@@ -1,0 +1,59 @@
+"""The card of a folder or a release, or as `publish` would write it into a repo."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ruler_builders.card import CARD_BYTES, Address, card_files
+from ruler_builders.publish.release import CONSENTS, Release
+from ruler_builders.publish.version import Version
+from ruler_data.dataset import open_source
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes
+from ruler_data.hub.client import HubDown
+from ruler_data.names import check_repo
+from ruler_data.terminal import warn
+
+
+def shown_card(
+    data: str, config: str, revision: str | None, repo: str, version: str, *, card: bool
+) -> str:
+    """Return a card, without its last line feed.
+
+    Raises:
+        UsageError: the options contradict each other.
+        RulerError: there is no card.
+    """
+    if not card or config:
+        option = "--repo" if repo else "--version"
+        raise UsageError(f"{option if not card else config}: --card shows the card of a dataset")
+    if version and not repo:
+        raise UsageError(
+            f"--version {version} is of a release in --repo; name that repo too, or leave it out"
+        )
+    source = open_source(data, revision)
+    if repo and source.release:
+        raise UsageError("--repo is for a folder; a release has its card")
+    if repo:
+        return _as_published(source.folder, check_repo(repo), version)
+    if source.release:
+        source.release.fetch((), ["README.md"])
+    elif not (source.folder / "README.md").is_file():
+        raise RulerError(source.folder, "has no README.md; the same build command writes it again")
+    text = read_bytes(source.folder / "README.md", CARD_BYTES, "README.md")
+    return text.decode(errors="replace").removesuffix("\n")
+
+
+def _as_published(folder: Path, repo: str, version: str) -> str:
+    """Return the card that `publish` would write; without the Hub, that of a first release."""
+    wanted = Version.parse(version) if version else None
+    release = Release(folder, repo, version=wanted, allowed=tuple(CONSENTS))
+    try:
+        release.find_repo()
+        release.plan(check=False)
+    except HubDown as error:
+        warn(f"{error}; this is the card of a first release")
+        manifest = replace(release.built, data_version=str(release.version))
+        address = Address(repo, release.version.tag)
+        return card_files(manifest, folder.joinpath, address)["README.md"].decode().rstrip("\n")
+    (card,) = (file for file in release.files if file.path == "README.md")
+    return card.read().decode().removesuffix("\n")

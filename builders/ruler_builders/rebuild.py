@@ -1,0 +1,708 @@
+"""`verify`: make a folder again from the inputs that its manifest records, and compare listings.
+
+    manifest -> plan -> the same build in a scratch folder -> listing of (path, bytes, hash)
+                        the folder, or a commit on the Hub -> listing of (path, bytes, hash)
+
+Each path that is not the same in both is a finding; only then is it said in which row, column,
+field or line. What cannot be made here is named with its remedy: no sources, no tokenizer, another
+pyarrow, another version of this package. Values of the manifest that decide no byte are printed as
+stated by the folder.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from rich.console import Group
+from rich.text import Text
+
+from ruler_builders.card import Address, address_of, card_files
+from ruler_builders.checks.defects import measure_defects
+from ruler_builders.checks.solvers import column_findings, row_findings
+from ruler_builders.differences import (
+    check_columns,
+    container_difference,
+    line_difference,
+    pyarrow_of,
+    row_differences,
+    unequal_values,
+)
+from ruler_builders.listing import Entry, differences, folder_listing, hub_listing, lists
+from ruler_builders.pipeline.build import empty_manifest, in_order
+from ruler_builders.pipeline.build_dir import row_figures
+from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
+from ruler_builders.pipeline.plan import BuildPlan
+from ruler_builders.pipeline.pool import Progress, processes, run_jobs
+from ruler_builders.sources.catalogue import essays_of
+from ruler_builders.upstream import EDITIONS
+from ruler_builders.upstream.columns import prompt_tokens
+from ruler_builders.upstream.sources import words_of
+from ruler_data.dataset import Source, open_source
+from ruler_data.errors import BudgetError, RulerError, UsageError
+from ruler_data.files import read_bytes
+from ruler_data.floors import floor as packaged_floor
+from ruler_data.hub.client import HubDown
+from ruler_data.hub.download import fetch_file
+from ruler_data.hub.repo import PushFile, name_of
+from ruler_data.index import FILENAME as INDEX
+from ruler_data.manifest import (
+    BALANCED,
+    FILENAME,
+    LOCAL_COPY,
+    ConfigInfo,
+    Manifest,
+    SourceInfo,
+    TokenizerInfo,
+)
+from ruler_data.names import (
+    counted,
+    parse_config,
+    parse_lengths,
+    parse_names,
+    quote,
+    released_version,
+)
+from ruler_data.parquet import UNREADABLE, read_packed
+from ruler_data.progress import progress as progress_bar
+from ruler_data.row import RowDigest
+from ruler_data.suites import Suite, packaged_suite
+from ruler_data.tasks import config_place
+from ruler_data.terminal import visible_line
+from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.hf import FILES
+from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
+from ruler_data.version import __version__, data_major
+from ruler_data.views import html_table
+
+#: Files beside the rows that a build writes.
+CARD, LICENCES = "README.md", "LICENSES.md"
+#: Of the manifest: what decides no byte of the rows or of the card.
+STATED = ("engine", "hub_id", "mirror", "revision")
+#: A version that can be installed.
+_VERSION = re.compile(r"\d+(\.\d+){1,3}")
+_OWN_VERSION = re.compile(r"[1-9]\d*\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """The result of `verify`.
+
+    Attributes:
+        where: the folder, or the release and its commit.
+        findings: what is wrong, each with file, row and value.
+        unproved: why a config or file could not be made and compared here, by its name.
+        stated: values that the folder states and on which no byte of its rows depends.
+        configs: number of configs that were compared.
+        rows: number of rows in them.
+        made: number of rows that were made again.
+    """
+
+    where: str
+    findings: tuple[str, ...] = ()
+    unproved: Mapping[str, str] = field(default_factory=dict)
+    stated: tuple[str, ...] = ()
+    configs: int = 0
+    rows: int = 0
+    made: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing wrong was found; what is unproved may still be wrong."""
+        return not self.findings
+
+    @property
+    def exit_status(self) -> int:
+        """0: equal; 1: a finding; 3: equal as far as it could be made here."""
+        if self.findings:
+            return 1
+        return 3 if self.unproved else 0
+
+    @property
+    def failure(self) -> str:
+        """Why the status is not 0, in a line."""
+        if self.findings:
+            return f"{self.where}: verification failed: {counted(len(self.findings), 'finding')}"
+        return f"{self.where}: nothing wrong found, but not all proved" if self.unproved else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be proved, and why."""
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.unproved.items():
+            by_reason.setdefault(why, []).append(name)
+        return tuple(f"not proved: {', '.join(names)}: {why}" for why, names in by_reason.items())
+
+    def to_record(self) -> dict[str, object]:
+        """Return the verdict as plain values."""
+        return {"exit_status": self.exit_status, "clean": self.clean, **asdict(self)}
+
+    def to_records(self) -> list[dict[str, str]]:
+        """Return one record for each finding: where it is and what is wrong."""
+        split_findings = (finding.partition(": ") for finding in self.findings)
+        return [{"where": where, "finding": finding} for where, _, finding in split_findings]
+
+    def __rich__(self) -> Group:
+        lines = list(self.findings)
+        if not lines:
+            lines = [f"stated by the folder: {value}" for value in self.stated]
+            lines.append(repr(self)[1:-1])
+        texts = (Text(visible_line(line), no_wrap=True, overflow="ignore") for line in lines)
+        return Group(*texts)
+
+    def __repr__(self) -> str:
+        result = {0: "proved", 1: counted(len(self.findings), "finding"), 3: "not all proved"}
+        checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
+        return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
+
+    def _repr_html_(self) -> str:
+        findings = ([*record.values()] for record in self.to_records())
+        return f"<p>{escape(repr(self)[1:-1])}</p>{html_table(('where', 'finding'), findings)}"
+
+
+def verify(
+    data: Path | str,
+    *,
+    revision: str = "",
+    tasks: str | Collection[str] | None = None,
+    lengths: str | Collection[int | str] | None = None,
+    rows: int | None = None,
+    tokenizer: str | None = None,
+    sources: Path | str | None = None,
+    haystack: Path | str | None = None,
+    workers: int = 1,
+    counter: CounterName = "auto",
+    show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
+) -> Verdict:
+    """Make a folder or release again and compare it; see `ruler_data verify`.
+
+    `show` returns what reports progress over so many tokens.
+    """
+    selection = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
+    try:
+        source = open_source(data, revision or None)
+        names = source.manifest.select(*selection)
+        findings = tuple(input_findings(source.manifest))
+        if findings:  # nothing can be made from such inputs
+            return Verdict(str(source), findings)
+        with TemporaryDirectory(prefix="ruler-data-") as scratch:
+            spec = tokenizer or find_by_fingerprint(source.manifest.tokenizer)
+            plan = plan_of(source.manifest, Path(scratch), spec or "", sources, haystack, counter)
+            rebuild = Rebuild(source, plan, names, rows)
+            rebuild.make(workers, show)
+            rebuild.compare()
+            return rebuild.verdict()
+    except HubDown as error:  # nothing was found wrong
+        raise UsageError(*error.args) from error
+
+
+def input_findings(manifest: Manifest) -> Iterator[str]:
+    """Yield inputs that no build can have."""
+    if not _OWN_VERSION.fullmatch(manifest.package_version):
+        version = quote(manifest.package_version)
+        yield f"{FILENAME}: package_version {version} is no version of ruler-data"
+    if not _VERSION.fullmatch(manifest.pyarrow):
+        yield f"{FILENAME}: pyarrow {quote(manifest.pyarrow)} is no version of pyarrow"
+    if not manifest.configs:
+        yield f"{FILENAME}: names no config"
+    if manifest.is_upstream and manifest.edition not in EDITIONS:
+        yield f"{FILENAME}: edition {quote(manifest.edition)} is not known"
+    for name, task in manifest.tasks.items():
+        if task.params.impossible:
+            yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
+    if manifest.edition == BALANCED:
+        named = {source.name for source in manifest.sources}
+        needed = {source for name in _tasks(manifest) for source in manifest.table[name].sources}
+        for source in sorted(needed - named):
+            yield f"{FILENAME}: does not name the source {source}"
+    suite = packaged_suite(manifest.suite)
+    if suite is None:
+        return
+    texts_of_user = {source.name for source in manifest.sources if source.kind == "own"}
+    for name in _tasks(manifest):
+        if name not in suite.tasks and texts_of_user.isdisjoint(manifest.table[name].sources):
+            yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
+
+
+def _tasks(manifest: Manifest) -> list[str]:
+    """Return the names of the tasks that have configs."""
+    return list(dict.fromkeys(parse_config(config)[0] for config in manifest.configs))
+
+
+def plan_of(
+    manifest: Manifest,
+    folder: Path,
+    tokenizer: str,
+    sources: Path | str | None,
+    haystack: Path | str | None,
+    counter: CounterName,
+) -> BuildPlan:
+    """Return the plan of the build whose inputs a manifest records."""
+    table = dict(manifest.table)
+    if suite := packaged_suite(manifest.suite):
+        table |= suite.tasks
+    tasks = {name: replace(table[name], name=name) for name in _tasks(manifest)}
+    lengths = {parse_config(config)[1] for config in manifest.configs}
+    rows = max(info.rows for info in manifest.configs.values())
+    template = "base"
+    if manifest.edition != BALANCED and manifest.chat_template:
+        template = manifest.chat_template
+    return BuildPlan(
+        tokenizer,
+        Suite(manifest.suite, "", tasks, tuple(sorted(lengths)), rows),
+        folder,
+        manifest.seed,
+        sources=sources,
+        haystack=haystack,
+        sources_kind="real",
+        samples=frozenset(source.name for source in manifest.sources if source.kind == "sample"),
+        edition=manifest.edition,
+        template=template,
+        reserve=manifest.tokenizer.extra_reserve,
+        counter=counter,
+        network=False,
+        essays=essays_of(manifest),
+        words=words_of(manifest),
+    )
+
+
+def remake(
+    plan: BuildPlan, job: tuple[str, int], progress: Progress, context: BuildContext | None = None
+) -> tuple[str, ConfigInfo | RulerError]:
+    """Make so many rows of a config, and return its entry, or why it cannot be made."""
+    name, rows = job
+    context = context or worker_context(replace(plan, folder=Path()))
+    plan = replace(plan, suite=replace(plan.suite, rows=rows))
+    try:
+        return name, build_one(plan, context, name, progress)[1]
+    except RulerError as error:
+        return name, error
+
+
+def _written_by(version: str) -> str:
+    return f"written by version {version} of ruler-data: pip install 'ruler-data=={version}'"
+
+
+class Rebuild:
+    """A folder or a release, what a build makes of its inputs, and the comparison of the two.
+
+    Args:
+        source: the folder or release.
+        plan: of the same build in a scratch folder.
+        names: configs to make.
+        rows: of each config to make; None for all.
+    """
+
+    def __init__(
+        self, source: Source, plan: BuildPlan, names: Collection[str], rows: int | None
+    ) -> None:
+        self.source, self.plan, self.names = source, plan, names
+        self.manifest, self.folder = source.manifest, source.folder
+        self.is_current = self.manifest.package_version == __version__
+        self.context = open_context(plan) if plan.tokenizer else None
+        #: Number of rows to make, and the entries of the configs that were made.
+        self.rows = {name: info.rows for name, info in self.manifest.configs.items()}
+        self.made = dict[str, ConfigInfo]()
+        #: What the manifest must state of configs.
+        self.entries = dict(self.manifest.configs)
+        #: Why a config or file cannot be made or compared here; and what is wrong.
+        self.unproved = dict[str, str]()
+        self.findings = list[str]()
+        self.listing = self._listing()
+        self.obstacles = self._obstacles()
+        for name, number in self.rows.items():
+            self.rows[name] = number if rows is None else min(number, rows)
+            if name not in names:
+                self.unproved[name] = "left out by --tasks or --lengths"
+            elif why := self.obstacles.get(parse_config(name)[0]):
+                self.unproved[name] = why
+
+    def _listing(self) -> dict[str, Entry]:
+        """Return the listing of what is there, without an index that names this repo."""
+        release = self.source.release
+        if release is None:
+            return folder_listing(self.folder, self.repos)
+        try:
+            listing = hub_listing(release.repo, release.commit)
+        except HubDown as error:
+            release.fetch(self.names, self.manifest.files)
+            self.unproved["other files of the commit"] = str(error)
+            return folder_listing(self.folder, self.repos)
+        for name in (CARD, LICENCES, INDEX):
+            if name in listing:
+                fetch_file(release.repo, name, release.commit)
+        if INDEX in listing and lists(self.folder / INDEX, self.repos):
+            del listing[INDEX]
+        return listing
+
+    @cached_property
+    def repos(self) -> set[str]:
+        """Names of the repo: the Hub's, and the one on the card, from which it may be renamed."""
+        release, address = self.source.release, address_of(self.folder)
+        if release is None:
+            return {address.repo} if address else set()
+        if address and address.repo != release.repo:
+            with suppress(RulerError):
+                if name_of(address.repo) == release.repo:
+                    return {release.repo, address.repo}
+        return {release.repo}
+
+    @cached_property
+    def address(self) -> Address | None:
+        """The address that the card must name; that of a folder, and of the code, is stated."""
+        release, stated = self.source.release, address_of(self.folder)
+        if release is None:
+            return stated
+        tag = release.revision
+        if not released_version(tag):
+            tag = f"v{self.manifest.data_version}"
+        if stated is None:
+            return Address(release.repo, tag, "")
+        repo = stated.repo if stated.repo in self.repos else release.repo
+        return Address(repo, tag, stated.code)
+
+    def _obstacles(self) -> dict[str, str]:
+        """Return why rows cannot be made here, by task."""
+        manifest = self.manifest
+        why = ""
+        if manifest.is_imported:
+            why = "somebody else made these rows (`ruler-data import`)"
+        elif self.context is None:
+            tokenizer = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest"
+            why = f"{tokenizer} is not available; give --tokenizer FOLDER"
+        elif int(manifest.rows_version.partition(".")[0]) != data_major():
+            why = f"its rows are {_written_by(manifest.package_version)}"
+        if why or self.context is None:
+            return dict.fromkeys(_tasks(manifest), why)
+        obstacles = dict[str, str]()
+        hashes = {source.name: source.sha256 for source in manifest.sources}
+        for name, task in self.plan.suite.tasks.items():
+            try:
+                infos = self.context.source_infos(task, manifest.edition)
+            except (RulerError, KeyError) as error:
+                obstacles[name] = str(error)
+                continue
+            for info in infos:
+                sha256 = hashes.get(info.name, info.sha256)
+                if sha256 != info.sha256:
+                    here = f"the source {info.name} here has sha256 {info.sha256}"
+                    obstacles[name] = f"{here}, not {sha256}; give --sources DIR with that"
+        return obstacles
+
+    def make(self, workers: int, show: Callable[[int], AbstractContextManager[Progress]]) -> None:
+        """Make the configs, the longest first, on several workers."""
+        jobs = [
+            (name, self.rows[name])
+            for name in sorted(self.names, key=lambda name: -parse_config(name)[1])
+            if name not in self.unproved
+            and self.rows[name]
+            and self._is_file(self.manifest.configs[name].file)
+        ]
+        lengths = [parse_config(name)[1] for name, _ in jobs]
+        tokens = sum(rows * parse_config(name)[1] for name, rows in jobs)
+        count = processes(workers, tokens, max(lengths, default=0))
+        work = partial(remake, self.plan)
+        in_process = partial(work, context=self.context)
+        with show(tokens) as progress:
+            results = run_jobs(work, jobs, count, progress, in_process)
+            for name, result in results:
+                if isinstance(result, BudgetError):
+                    self.findings.append(f"{name}: cannot be made: {result}")
+                elif isinstance(result, RulerError):
+                    self.unproved[name] = str(result)
+                else:
+                    self.made[name] = result
+
+    def compare(self) -> None:
+        """Compare each file with the one that was made; where they differ, its rows."""
+        for name in self.names:
+            info = self.manifest.configs[name]
+            if not self._is_file(info.file):
+                continue
+            made = self.made.get(name)
+            if made and made.rows == info.rows:
+                self.entries[name] = made
+                if self.listing[info.file].is_same(self._file(name)):
+                    continue
+            self._fetch(name)
+            try:
+                self.findings += self._inspected(name, self.folder / info.file)
+            except UNREADABLE as error:
+                reason = str(error).strip().partition("\n")[0] or type(error).__name__
+                self.findings.append(f"{info.file}: cannot be read: {reason}")
+
+    def _is_file(self, path: str) -> bool:
+        """Whether a file is there, and not a link or device."""
+        return path in self.listing and not self.listing[path].kind
+
+    def _fetch(self, name: str) -> None:
+        """Download the file of a config of a release, whatever it is."""
+        release, info = self.source.release, self.manifest.configs[name]
+        if release is None:
+            return
+        if self.listing[info.file].sha256 == info.sha256:
+            release.fetch([name])
+        else:
+            fetch_file(release.repo, info.file, release.commit)
+
+    def _inspected(self, name: str, path: Path) -> list[str]:
+        """Return what is wrong with the rows of a file that is not the one that was made."""
+        check_columns(path)
+        info, made = self.manifest.configs[name], self.made.get(name)
+        made_path = self.plan.folder / info.file
+        is_whole = self.rows[name] == info.rows
+        findings = list[str]()
+        if made:
+            most = None if is_whole else self.rows[name]
+            findings = [*row_differences(name, path, made_path, most)]
+        if not is_whole:
+            self.unproved.setdefault(
+                name, f"made again were {self.rows[name]} rows of each config (--rows)"
+            )
+        if made is None or not is_whole:
+            self.entries[name] = self._entry_of_rows(name, path)
+            return [*findings, *self._solved(name, path)]
+        if findings:
+            return findings
+        self.entries[name] = replace(made, bytes=info.bytes, sha256=info.sha256)
+        writer = pyarrow_of(path)
+        if not self.is_current:
+            self.unproved[name] = f"the file was {_written_by(self.manifest.package_version)}"
+        elif writer not in ("", pa.__version__):
+            why = f"its rows are equal; its file is of pyarrow {writer}, and here is"
+            self.unproved[name] = f"{why} {pa.__version__}: pip install 'pyarrow=={writer}'"
+        else:
+            difference = container_difference(path, made_path)
+            findings.append(f"{info.file}: holds its rows, but not as pyarrow writes: {difference}")
+        return findings
+
+    def _solved(self, name: str, path: Path) -> Iterator[str]:
+        """Yield what the prompts alone, and the tokenizer, say against the rows of a file."""
+        manifest = self.manifest
+        task, length = self.plan.configs[name]
+        for place, packed in enumerate(read_packed(path)):
+            row = packed.unpack()
+            if manifest.edition == BALANCED:
+                flaws = [*row_findings(task, length - self.plan.reserve, place, row)]
+            else:
+                flaws = [*column_findings(task, place, row, any_budget=manifest.is_imported)]
+            if row.haystack is None and not manifest.is_imported:
+                flaws.append("column haystack has no value")
+            if self.context is not None:
+                content = b"".join((packed.context, row.question.encode()))
+                has_template = self.plan.template != "base"
+                tokens = prompt_tokens(
+                    self.context.tokenizer, content, row.answer_prefix, has_template
+                )
+                needs = tokens + row.max_new_tokens
+                if needs != row.length:
+                    flaws.append(f"length says {row.length}, the tokenizer counts {needs}")
+            yield from (f"{name}/{row.index}: {flaw}" for flaw in flaws)
+
+    def _entry_of_rows(self, name: str, path: Path) -> ConfigInfo:
+        """Return what the manifest must state of rows that were not all made again."""
+        manifest, info = self.manifest, self.manifest.configs[name]
+        task, length = self.plan.configs[name]
+        digest = RowDigest()
+        lengths = list[int]()
+        for packed in read_packed(path):
+            digest.add(packed)
+            lengths.append(packed.length)
+        if not lengths:
+            return replace(info, rows=0)
+        audit = dict(info.audit) if manifest.is_imported else {}
+        if manifest.edition != BALANCED:
+            rows = (packed.unpack() for packed in read_packed(path))
+            audit |= measure_defects(task, rows)
+        floor = None
+        if not manifest.is_imported:
+            floor = packaged_floor(task.name, length, manifest.suite) or info.floor
+        return replace(info, **row_figures(digest, lengths, length), audit=audit, floor=floor)
+
+    def verdict(self) -> Verdict:
+        """Compare the listings, and say in what they differ."""
+        findings = [*self.findings, *self._unequal_rows(), *self._differences()]
+        release = self.source.release
+        where = f"{self.source} (commit {release.commit})" if release else str(self.source)
+        return Verdict(
+            where,
+            tuple(dict.fromkeys(findings)),
+            {} if findings else self.unproved,
+            tuple(self._stated()),
+            len(self.names),
+            sum(self.manifest.configs[name].rows for name in self.names),
+            sum(self.rows[name] for name in self.made),
+        )
+
+    def _unequal_rows(self) -> Iterator[str]:
+        """Yield configs with fewer rows than others: a build gives all of them the same number."""
+        most = max(info.rows for info in self.manifest.configs.values())
+        for name, info in self.manifest.configs.items():
+            if info.rows == most:
+                continue
+            why = f"{counted(info.rows, 'row')}, and other configs have {most}"
+            if self.address is None:
+                yield f"{name}: {why}"
+            else:  # a release may be extended so, with consent
+                why = f"{why}: whether rows were left out is not known; ask its publisher"
+                self.unproved.setdefault(name, why)
+
+    def _differences(self) -> Iterator[str]:
+        """Yield each path that is not the same in both listings, and then in what."""
+        expected = self._expected()
+        beside = dict[str, bytes]()
+        try:
+            beside = self._beside(expected)
+        except (RulerError, *UNREADABLE) as error:
+            yield f"{CARD}: cannot be made again: {error}"
+        if beside:
+            expected = expected.with_files(beside)
+        text = expected.to_json().encode()
+        if not self.is_current:  # other versions may write more, and in another notation
+            yield from self._field_differences(self.manifest.to_json().encode(), text)
+            text = read_bytes(self.folder / FILENAME)
+        made = dict[str, PushFile]()
+        for name, info in self.manifest.configs.items():
+            if name in self.names or info.file in self.listing:
+                made[info.file] = self._file(name)
+        if not beside:  # compared with what the manifest states
+            for name, entry in self.manifest.files.items():
+                there = partial(Path, self.folder, name)
+                made[name] = PushFile(name, entry.bytes, entry.sha256, there)
+        for name, data in {**beside, FILENAME: text}.items():
+            made[name] = PushFile.of_bytes(name, data)
+        for path, difference in differences(self.listing, made):
+            yield f"{path}: {difference}"
+            if self._is_file(path) and path in (FILENAME, *beside):
+                data = read_bytes(self.folder / path)
+                fields = [*self._field_differences(data, text)] if path == FILENAME else []
+                yield from fields or [f"{path}: {line_difference(data, made[path].read())}"]
+
+    def _file(self, name: str) -> PushFile:
+        """Return a config's file as it was made, or as the manifest states it."""
+        info, made = self.manifest.configs[name], self.made.get(name)
+        if made is None or name in self.unproved or made.rows < info.rows:
+            path = self.folder / info.file
+            return PushFile(info.file, info.bytes, info.sha256, lambda: path)
+        path = self.plan.folder / info.file
+        return PushFile(info.file, made.bytes, made.sha256, lambda: path)
+
+    def _beside(self, expected: Manifest) -> dict[str, bytes]:
+        """Return card and licences; none if they cannot be made here, which is noted."""
+
+        def locate(file: str) -> Path:
+            path = self.plan.folder / file
+            return path if path.is_file() else self.folder / file
+
+        if self.is_current and all(locate(x.file).is_file() for x in expected.configs.values()):
+            return card_files(expected, locate, self.address)
+        why = "it needs the first rows of all configs, and not all are here"
+        if not self.is_current:
+            why = f"the file was {_written_by(self.manifest.package_version)}"
+        self.unproved |= dict.fromkeys(self.manifest.files, why)
+        return {}
+
+    def _field_differences(self, data: bytes, expected: bytes) -> Iterator[str]:
+        """Yield the fields in which two manifests differ, but those of configs that are named."""
+        named = {finding.partition("/")[0] for finding in self.findings}
+        for place, value, value_expected in unequal_values(json.loads(data), json.loads(expected)):
+            if place[0] == "digest" or (place[0] == "configs" and place[1] in named):
+                continue
+            words = f"expected {quote(str(value_expected), 90)}, found {quote(str(value), 90)}"
+            yield f"{FILENAME}: {'.'.join(place)} {words}"
+
+    def _expected(self) -> Manifest:
+        """Return the manifest that a build writes; what decides no byte is copied."""
+        manifest, address = self.manifest, self.address
+        expected = manifest
+        if self.context is not None:
+            tasks = {
+                name: task
+                for name, task in self.plan.suite.tasks.items()
+                if name not in self.obstacles
+            }
+            plan = replace(self.plan, suite=replace(self.plan.suite, tasks=tasks))
+            expected = replace(empty_manifest(plan, self.context), files=manifest.files)
+            tokenizer = expected_tokenizer(manifest.tokenizer, expected.tokenizer)
+            expected = replace(expected, tokenizer=tokenizer, sources=self._sources(expected))
+        if self.unproved:
+            expected = replace(expected, pyarrow=manifest.pyarrow)
+        if not self.is_current:
+            expected = replace(
+                expected,
+                data_version=manifest.data_version,
+                rows_version=manifest.rows_version,
+                package_version=manifest.package_version,
+            )
+        if address:
+            version = address.revision.removeprefix("v")
+            expected = replace(expected, data_version=version, siblings=manifest.siblings)
+        names = sorted(self.entries, key=config_place)
+        configs = {name: self._entry(name) for name in names}
+        return replace(expected, configs=configs, tasks=in_order(self.plan.suite.tasks))
+
+    def _entry(self, name: str) -> ConfigInfo:
+        """Return what the manifest must state of a config; other versions measure otherwise."""
+        if self.is_current:
+            return self.entries[name]
+        info = self.manifest.configs[name]
+        return replace(self.entries[name], audit=info.audit, floor=info.floor)
+
+    def _sources(self, made: Manifest) -> tuple[SourceInfo, ...]:
+        """Return the sources of what can be made here, and of the other tasks as recorded."""
+        sources = {source.name: source for source in made.sources}
+        for name in self.obstacles:
+            needed = self.plan.suite.tasks[name].sources
+            for source in self.manifest.sources:
+                if source.name in needed or self.manifest.edition != BALANCED:
+                    sources.setdefault(source.name, source)
+        return tuple(sources[name] for name in sorted(sources))
+
+    def _stated(self) -> Iterator[str]:
+        """Yield the values that the folder states and on which no byte of its rows depends."""
+        manifest, address = self.manifest, self.address
+        actual = self.context.tokenizer_info if self.context else manifest.tokenizer
+        for name in STATED:
+            if value := getattr(manifest.tokenizer, name):
+                yield f"tokenizer.{name}: {value}"
+        if actual.name != manifest.tokenizer.name or actual.name not in REGISTRY:
+            yield f"tokenizer.name: {manifest.tokenizer.name}"
+        if actual.files != manifest.tokenizer.files:
+            hashes = (f"{name} {sha256}" for name, sha256 in manifest.tokenizer.files.items())
+            yield f"tokenizer.files: {', '.join(hashes)} (those here give the same tokens)"
+        yield f"suite: {manifest.suite}"
+        if not packaged_suite(manifest.suite):
+            for name, task in manifest.tasks.items():
+                yield f"tasks.{name}.about: {task.about}"
+        if address:
+            yield f"card: of {address.repo} at {address.revision}"
+            yield f"card: code at {address.code or 'no address'}"
+            if manifest.siblings:
+                yield f"siblings: {', '.join(manifest.siblings)}"
+
+
+def expected_tokenizer(recorded: TokenizerInfo, actual: TokenizerInfo) -> TokenizerInfo:
+    """Return the entry that a tokenizer must have; where it is from and what counted is stated.
+
+    From one origin, other hashes are wrong; local copies of a known tokenizer were never compared.
+    """
+    stated = {name: getattr(recorded, name) for name in STATED}
+    name = recorded.name
+    if name in REGISTRY and actual.name in REGISTRY:
+        name = actual.name
+    entry = REGISTRY.get(name)
+    if entry and entry.revision and recorded.hub_id:
+        stated["hub_id"] = entry.source
+    origin = (actual.hub_id, actual.revision, actual.mirror)
+    is_same = origin == (recorded.hub_id, recorded.revision, recorded.mirror)
+    is_elsewhere = actual.mirror == LOCAL_COPY or not is_same
+    files = actual.files
+    if is_elsewhere and actual.counts_like(recorded) and recorded.files.keys() <= {*FILES}:
+        files = recorded.files
+    return replace(actual, **stated, name=name, files=files)
