@@ -119,7 +119,7 @@ smoke: $(VENV)/.test ## Publish two configs to a private repo of yours, read the
 
 release: $(VENV)/.build ## Build, verify and publish several tokenizers in lockstep: ORG, VERSION, TOKENIZERS, LENGTHS, PUBLISH_FLAGS
 	@test -n '$(ORG)' -a -n '$(VERSION)' -a -n '$(TOKENIZERS)' || { echo 'make: ORG, VERSION or TOKENIZERS is missing: make release ORG=org VERSION=1.0.0 TOKENIZERS=llama3,qwen3' >&2; exit 2; }
-	$(BIN)/ruler-data release --org '$(ORG)' --version '$(VERSION)' --tokenizers '$(TOKENIZERS)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
+	$(BIN)/ruler-data publish --repo '$(ORG)/ruler' --version '$(VERSION)' --tokenizers '$(TOKENIZERS)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
 # What an engine needs beyond the package is an extra of its name, if anything.
 $(VENV)/.engine-%: $(VENV)/.build

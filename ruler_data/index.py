@@ -93,8 +93,16 @@ class Index:
         )
 
     def of_model(self, model: str, reserve: int = 0) -> Sibling | None:
-        """Return the release that lists a model's Hub id, or None; `reserve` as in `find`."""
-        return _fitting(reserve, (sibling for sibling in self.siblings if model in sibling.models))
+        """Return the release that lists a model's Hub id, or is of a tokenizer of this name.
+
+        None if there is none; `reserve` as in `find`.
+        """
+        named = (
+            sibling
+            for sibling in self.siblings
+            if model in sibling.models or model == sibling.tokenizer
+        )
+        return _fitting(reserve, named)
 
     def with_siblings(self, siblings: Iterable[Sibling]) -> "Index":
         """Return the index with siblings added; each replaces the earlier one of its repo."""
@@ -127,8 +135,7 @@ class Index:
                 check_name("tokenizer", sibling.tokenizer)
                 hashes = f"{sibling.commit} {sibling.fingerprint}"
                 if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or sibling.reserve < 0:
-                    msg = f"{sibling.repo}: commit, fingerprint or reserve is wrong"
-                    raise ValueError(msg)
+                    raise ValueError(f"{sibling.repo}: commit, fingerprint or reserve is wrong")
                 for config in sibling.configs:
                     parse_config(config)
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
@@ -163,13 +170,12 @@ def releases_of(repo: str, revision: str = "main") -> Index:
 
     if (index := read_index(repo, revision)) is not None:
         return index
-    by_number = {
-        tuple(map(int, version.split("."))): tag
-        for tag in tags(repo)
-        if (version := released_version(tag))
-    }
+    by_number = dict[tuple[int, ...], str]()
+    for tag in tags(repo):
+        if version := released_version(tag):
+            by_number[tuple(map(int, version.split(".")))] = tag
     if not by_number:
-        remedy = "`ruler-data publish` and `release` make releases"
+        remedy = "`ruler-data publish` makes releases"
         raise RulerError(repo, f"has no {FILENAME} and no release; {remedy}")
     release = open_release(repo, by_number[max(by_number)])
     return Index((Sibling.of(repo, release.revision, release.commit, release.manifest),))
@@ -302,16 +308,19 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
     served = served or API_ROWS
     build = f"ruler-data build --tokenizer {shlex.quote(known_name(served) or served)}"
     build += f" --reserve {reserve}" if reserve else ""
+    listed = index.of_model(model, reserve)
     try:
-        tokenizer = load_tokenizer_of(served)
+        tokenizer = load_tokenizer_of(served, allow_download=listed is None)
         info = replace(tokenizer.info, template_reserve=template_reserve(tokenizer))
     except UsageError:
-        if (release := index.of_model(model, reserve)) is None and not note:
+        if listed is None and not note:
             raise
-        return FindResult(model, None, release, build, note)
+        return FindResult(model, None, listed, build, note)
     release = index.of_tokenizer(info, reserve)
-    if release is None and (release := index.of_model(model, reserve)):
+    if release is None and listed is not None:
         from ruler_data.terminal import warn
+
+        release = listed
 
         warn(
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "

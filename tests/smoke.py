@@ -131,9 +131,8 @@ def smoke(repo: str, out: Path) -> bool:
     from ruler_builders.publish.siblings import publish
     from ruler_builders.publish.version import Version
     from ruler_data import UsageError
-    from ruler_data.hub.client import client
+    from ruler_data.hub.client import client, with_retries
     from ruler_data.hub.repo import head
-    from ruler_data.hub.retry import with_retries
 
     if not repo.endswith("-smoke"):
         raise UsageError(repo, "a name that ends in -smoke is wanted, since the repo is deleted")

@@ -9,9 +9,8 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from ruler_data.hub.client import Patience
+from ruler_data.hub.client import Patience, with_retries
 from ruler_data.hub.library import http
-from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.serving import serving

@@ -69,6 +69,7 @@ from ruler_data.names import (
     quote,
     released_version,
 )
+from ruler_data.network import offline
 from ruler_data.parquet import UNREADABLE, read_packed
 from ruler_data.progress import progress as progress_bar
 from ruler_data.row import RowDigest
@@ -329,6 +330,8 @@ class Rebuild:
         if release is None:
             return folder_listing(self.folder, self.repos)
         try:
+            if offline():
+                raise HubDown("downloads are off; run it again where they are not")
             listing = hub_listing(release.repo, release.commit)
         except HubDown as error:
             release.fetch(self.names, self.manifest.files)

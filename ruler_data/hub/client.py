@@ -1,24 +1,31 @@
-"""The client of the Hub: time limits, and one patience.
+"""The Hub: one client with limits of time and size, one patience, and its errors in one line.
 
 huggingface_hub retries some requests, waits for as long as a server wants, and has no time limit.
-Here a request is sent once, in bounded time. Whether it is sent again is decided by
-`ruler_data.hub.retry`; the library itself sends only a part of an upload again.
+Here a request is sent in bounded time and once, but for a 429, which was not processed. A step on
+the Hub (`with_retries`) looks at the Hub first, so doing it twice has the effect of doing it once,
+and every error that may pass is answered by doing it again.
 """
 
+import json
 import logging
 import os
+import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from math import ceil
-from typing import Any, ClassVar
+from traceback import walk_tb
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from huggingface_hub import HfApi, constants, get_session, get_token, set_client_factory
 from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
     OIDCError,
 )
 
@@ -26,7 +33,6 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import DOWNLOADED, JSON_BYTES, too_large
 from ruler_data.hub.library import http
 from ruler_data.network import (
-    BYTES,
     TEMPORARY,
     check_environment,
     close_connections,
@@ -36,8 +42,10 @@ from ruler_data.network import (
     steady,
     within,
 )
-from ruler_data.terminal import at_stop, raise_if_interrupted, warn
+from ruler_data.terminal import at_stop, raise_if_interrupted, visible_line, warn
 from ruler_data.version import __version__
+
+T = TypeVar("T")
 
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
 #: progress, after which a step is given up; of the first pause, which doubles each time.
@@ -50,6 +58,30 @@ UNREACHABLE = (
 )
 #: What helps while the Hub is down.
 LATER = "run the same command again later to resume"
+#: What to do about a status, where the server's own message does not say it.
+MEANINGS = {
+    401: "the Hub does not accept the token; log in again with `hf auth login`, or set HF_TOKEN",
+    403: "the token may not do this; use one with write access to the repo",
+    404: "the Hub does not have it, or the token may not see it",
+    412: "another commit to the repo is in progress; run it again",
+    413: "it is more than the Hub accepts in one request; publish fewer lengths at a time",
+    429: "the Hub limits the number of requests; wait and run it again",
+    507: "the account's storage is full",
+}
+#: How the library for large files (Xet) reports a status, and a host that does not answer: only in
+#: the message.
+_STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
+_NO_ANSWER = re.compile(r"error sending request for url \((\S+?)\)")
+#: Packages whose errors are about a request; they share no base class.
+_CLIENTS = ("huggingface_hub", http.__name__, "hf_xet")
+#: What they raise if an answer is not what they expect (e.g. HTML with status 200), or if another
+#: thread has closed the connection in use (RuntimeError).
+_GARBLED = (
+    *(json.JSONDecodeError, UnicodeDecodeError, LookupError),
+    *(TypeError, AttributeError, RuntimeError),
+)
+#: Most characters of a server's message that are printed.
+MESSAGE = 1000
 
 
 class GaveUp(RulerError):
@@ -61,7 +93,9 @@ class HubDown(RulerError):
 
 
 class NoAnswer(RulerError):
-    """A request that can be sent again had no answer, or a temporary error.
+    """A request had no answer, or a temporary error.
+
+    The library does not know this class, and so does not send the request again by itself.
 
     Attributes:
         pause: seconds that the server asks to wait; None if it does not.
@@ -79,16 +113,10 @@ def seconds(variable: str) -> float:
     return LIMITS[variable]
 
 
-def time_limits() -> http.Timeout:
-    """Return the seconds in which to connect, and without a byte, that a request may take."""
-    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
-    return http.Timeout(limit, connect=min(CONNECT, limit))
-
-
 class Patience:
     """Waits before the next attempt of a request or a step, and says when to give up."""
 
-    #: When bytes of a file moved, in either direction, that had not moved before.
+    #: When bytes of a file moved last, in either direction.
     moved = 0.0
 
     def __init__(self) -> None:
@@ -103,8 +131,9 @@ class Patience:
             retry_seconds: that the server asks for; None if it does not.
         """
         self._attempts += 1
-        growing = min(seconds("RULER_HUB_PAUSE") * 2 ** (self._attempts - 1), LONGEST)
-        pause = growing if retry_seconds is None else retry_seconds
+        pause = retry_seconds
+        if pause is None:
+            pause = min(seconds("RULER_HUB_PAUSE") * 2 ** (self._attempts - 1), LONGEST)
         idle = time.monotonic() - max(self._begun, Patience.moved)
         if self._attempts >= ATTEMPTS or idle + pause > seconds("RULER_HUB_PATIENCE"):
             return False
@@ -116,25 +145,20 @@ class Patience:
         return True
 
 
-class ProgressStream(http.SyncByteStream):
-    """A stream of a file's bytes that records progress; the same bytes again are none."""
+class BoundedStream(http.SyncByteStream):
+    """The bytes of a request or a reply, neither dripping nor without end."""
 
-    #: Number of bytes that moved in the best attempt, by file and part of it.
-    _furthest: ClassVar[dict[object, int]] = {}
-
-    def __init__(self, stream: Any, request: http.Request, limit: int | None = None) -> None:  # noqa: ANN401 - sync or async
-        self._stream, self._limit, url = stream, limit, request.url
-        self._file = url.path, url.params.get("partNumber"), request.headers.get("Range")
+    def __init__(self, stream: Any, path: str, limit: int | None = None) -> None:  # noqa: ANN401
+        self._stream, self._path, self._limit = stream, path, limit
 
     def __iter__(self) -> Iterator[bytes]:
-        done = 0
+        size = 0
         for data in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
             yield data
-            done += len(data)
-            if self._limit is not None and done > self._limit:
-                raise GaveUp(self._file[0], too_large(done, self._limit))
-            if done >= self._furthest.get(self._file, 0) + BYTES:
-                self._furthest[self._file], Patience.moved = done, time.monotonic()
+            size += len(data)
+            Patience.moved = time.monotonic()
+            if self._limit is not None and size > self._limit:
+                raise GaveUp(self._path, too_large(size, self._limit))
 
     def close(self) -> None:
         """Close the connection."""
@@ -147,81 +171,77 @@ class PatientClient(http.Client):
     #: Whether this process has had an answer; if not, a failed connection means no network.
     has_connected = False
 
-    def send(
-        self,
-        request: http.Request,
-        *,
-        patience: Patience | None = None,
-        **options: Any,  # noqa: ANN401 - of the library
-    ) -> http.Response:
-        """Return the response; `patience` is that of earlier attempts which the Hub refused.
+    def send(self, request: http.Request, **options: Any) -> http.Response:  # noqa: ANN401
+        """Return the response.
 
         Raises:
-            GaveUp: there is no network, or redirects lead in a circle.
-            NoAnswer: no answer, or a temporary error, to a request that can be sent again. The
-                library does not know this class, and so does not send it again by itself.
-            http.TransportError: no answer to a request that may have been processed.
+            GaveUp: there is no network, or it would fail again.
+            NoAnswer: no answer, or a temporary error.
+            http.TransportError: of an upload, which the library sends again in parts.
         """
-        reads, host = request.method in ("GET", "HEAD"), request.url.host
-        is_file = not isinstance(request.stream, http.ByteStream)
         # The library asks for no time limit in many of its calls.
-        timeout = request.extensions.get("timeout", {})
-        limits = {name: value for name, value in timeout.items() if value is not None}
+        stated = request.extensions.get("timeout", {})
+        limits = {name: value for name, value in stated.items() if value is not None}
         request.extensions["timeout"] = {**self.timeout.as_dict(), **limits}
         request.extensions["trace"] = _note_connection
+        is_file = not isinstance(request.stream, http.ByteStream)
         if is_file:
-            request.stream = ProgressStream(request.stream, request)
-        raise_if_interrupted()
+            request.stream = BoundedStream(request.stream, request.url.path)
+        patience = Patience()
+        while True:
+            raise_if_interrupted()
+            response = self._attempt(request, options, is_file=is_file)
+            code, pause = response.status_code, _pause(response)
+            is_safe = code == 429 or request.method in ("GET", "HEAD")
+            if code not in TEMPORARY or not is_safe or is_file:
+                return response
+            response.close()
+            # A 429 was not processed. A step of many requests would meet it in each attempt.
+            host, problem = request.url.host, f"status {code}"
+            if code != 429:
+                raise NoAnswer(host, problem, pause)
+            if not patience.wait(host, problem, pause):
+                raise GaveUp(f"the Hub limits the number of requests ({host}: status 429)")
+
+    def _attempt(
+        self, request: http.Request, options: dict[str, Any], *, is_file: bool
+    ) -> http.Response:
+        """Return the response to one request, whatever its status."""
+        host = request.url.host
         try:
-            response = self._answer(request, is_file, options)
+            if is_file:
+                response = super().send(request, **options)
+            else:
+                response = self._answer(request, options)
         except http.TooManyRedirects as error:
-            msg = f"{host}: its redirects lead in a circle"
-            raise GaveUp(msg) from error
+            raise GaveUp(f"{host}: its redirects lead in a circle") from error
         except (http.TransportError, TimeoutError) as error:
             raise_if_interrupted()
-            is_unconnected = isinstance(error, (http.ConnectError, http.ConnectTimeout))
+            is_unconnected = isinstance(error, http.ConnectError | http.ConnectTimeout)
             if is_unconnected and not self.has_connected:
                 raise GaveUp(UNREACHABLE) from error
-            problem = f"no answer ({type(error).__name__})"
-            if reads:
-                raise NoAnswer(host, problem) from error
-            if isinstance(error, http.TimeoutException | TimeoutError):
-                # Of this class itself, which the library does not send again.
-                msg = f"{host}: {problem}"
-                raise http.TransportError(msg, request=request) from error
-            raise
+            is_late = isinstance(error, http.TimeoutException | TimeoutError)
+            if request.method not in ("GET", "HEAD") and not is_late:
+                raise
+            raise NoAnswer(host, f"no answer ({type(error).__name__})") from error
         PatientClient.has_connected = True
-        code, pause = response.status_code, _retry_seconds(response)
-        if code not in TEMPORARY or not (reads or code == 429) or is_file:
-            return response
-        response.close()
-        if code != 429:
-            raise NoAnswer(host, f"status {code}", pause)
-        # Refused, so not processed. A step of many requests would meet the limit in each attempt.
-        if not (patience := patience or Patience()).wait(host, f"status {code}", pause):
-            msg = f"the Hub limits the number of requests ({host}: status 429)"
-            raise GaveUp(msg)
-        return self.send(request, patience=patience, **options)
+        return response
 
-    def _answer(
-        self, request: http.Request, is_file: bool, options: dict[str, Any]
-    ) -> http.Response:
-        """Return the response to one request; TimeoutError if its head or its bytes drip."""
-        if is_file:
-            return super().send(request, **options)
+    def _answer(self, request: http.Request, options: dict[str, Any]) -> http.Response:
+        """Return a response of bounded size; TimeoutError if its head or its bytes drip."""
         send = partial(super().send, request, **{**options, "stream": True})
         response = within(2 * seconds("RULER_HUB_TIMEOUT"), send)
-        path = request.url.path
+        path, is_stream = request.url.path, options.get("stream")
         limit = next((DOWNLOADED[end] for end in DOWNLOADED if path.endswith(end)), None)
         headers = response.headers
         size = headers.get("X-Linked-Size") or headers.get("Content-Length") or ""
         if limit is not None and size.isdecimal() and int(size) > limit:
             response.close()
             raise GaveUp(path, too_large(int(size), limit))
-        if not options.get("stream"):
+        if not is_stream:
             limit = limit or JSON_BYTES
-        response.stream = ProgressStream(response.stream, request, limit)
-        if not options.get("stream"):
+        response.stream = BoundedStream(response.stream, path, limit)
+        if not is_stream:
             response.read()
         return response
 
@@ -235,7 +255,7 @@ if close_connections not in at_stop:
     at_stop.append(close_connections)
 
 
-def _retry_seconds(response: http.Response) -> float | None:
+def _pause(response: http.Response) -> float | None:
     """Return the pause in seconds that a refusal asks for, if any.
 
     Raises:
@@ -244,16 +264,19 @@ def _retry_seconds(response: http.Response) -> float | None:
     code, patience = response.status_code, seconds("RULER_HUB_PATIENCE")
     pause = retry_after(response.headers) if code >= 400 else None
     if pause is not None and pause > patience:
-        asks = f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is"
-        msg = f"{asks} {patience:.0f} s; run the same command again then"
-        raise GaveUp(msg)
+        raise GaveUp(
+            f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is "
+            f"{patience:.0f} s; run the same command again then"
+        )
     return pause
 
 
 def patient_client() -> PatientClient:
     """Return the client through which the library sends its requests."""
     check_environment()
-    return PatientClient(event_hooks=_hooks(), follow_redirects=True, timeout=time_limits())
+    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
+    timeout = http.Timeout(limit, connect=min(CONNECT, limit))
+    return PatientClient(event_hooks=_hooks(), follow_redirects=True, timeout=timeout)
 
 
 @cache
@@ -310,8 +333,8 @@ def token() -> str | None:
     try:
         return get_token()
     except (OIDCError, http.HTTPError) as error:
-        where, why = "the token of HF_OIDC_RESOURCE", " ".join(str(error).split())
-        raise RulerError(where, why) from error
+        why = " ".join(str(error).split())
+        raise RulerError("the token of HF_OIDC_RESOURCE", why) from error
     except OSError:
         return None
 
@@ -328,11 +351,151 @@ def check_access() -> None:
         RulerError: there is no token, or no Hub.
     """
     if offline():
-        msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
-        raise UsageError(msg)
+        raise UsageError("publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set")
     if token() is None:
-        msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
-        raise RulerError(msg)
+        raise RulerError(
+            "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
+        )
     if not is_reachable():
-        step, problem = "publish", "the Hub cannot be reached; HF_ENDPOINT names a mirror"
-        raise HubDown(step, f"{problem}; {LATER}")
+        problem = "the Hub cannot be reached; HF_ENDPOINT names a mirror"
+        raise HubDown("publish", f"{problem}; {LATER}")
+
+
+def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
+    """Return what a step on the Hub returns; try it again after temporary errors.
+
+    Args:
+        doing: the step, for messages, e.g. `org/ruler: commit`.
+        work: the step; doing it twice must have the same effect as doing it once.
+        also: statuses that are temporary in this step, besides `TEMPORARY`.
+
+    Raises:
+        RulerError: the Hub refuses, or patience ran out.
+    """
+    client()  # for the limits of steps that use the library's functions
+    patience = Patience()
+    while True:
+        try:
+            return work()
+        except GaveUp as error:
+            raise HubDown(doing, *error.args) from error
+        except NoAnswer as error:
+            if not patience.wait(doing, str(error), error.pause):
+                problem = f"the Hub cannot be reached or does not work ({error})"
+                raise HubDown(doing, f"{problem}; {LATER}") from error
+        except RulerError:
+            raise
+        except Exception as error:
+            code = status(error)
+            problem = f"the Hub answered {code}" if code else "no answer from the Hub"
+            response = getattr(root(error), "response", None)
+            pause = retry_after(response.headers) if response is not None else None
+            if not is_temporary(error, also) or not patience.wait(doing, problem, pause):
+                raise explain(error, doing) from error
+
+
+def root(error: BaseException) -> BaseException:
+    """Return the error in a chain of causes that says what the Hub or the network did."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (http.HTTPError, OfflineModeIsEnabled, RulerError)):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return error
+
+
+def status(error: BaseException) -> int | None:
+    """Return the status of the Hub's response, or None if there was no response."""
+    cause = root(error)
+    code = getattr(getattr(cause, "response", None), "status_code", None)
+    if isinstance(code, int):
+        return code
+    match = _STATUS_IN_MESSAGE.search(str(cause)) if isinstance(cause, OSError) else None
+    return int(match[1]) if match else None
+
+
+def refuses(error: BaseException, path: str) -> bool:
+    """Whether the Hub refuses a commit (with any status 4xx) because of a file, which it names."""
+    is_named = path in str(getattr(root(error), "server_message", None))
+    return is_named and 400 <= (status(error) or 0) < 500
+
+
+def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
+    """Whether another attempt may succeed: no response, half a response, or such a status."""
+    cause, code = root(error), status(error)
+    if isinstance(cause, RulerError | OfflineModeIsEnabled | http.TooManyRedirects):
+        return False
+    if code is not None:
+        return code in TEMPORARY or code in also
+    if _NO_ANSWER.search(str(cause)):  # of Xet, which has tried often enough
+        return False
+    if isinstance(cause, http.HTTPError | ConnectionError | TimeoutError):
+        return True
+    is_incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
+    return is_incomplete or (isinstance(cause, _GARBLED) and _is_of_client(error))
+
+
+def _is_of_client(error: BaseException) -> bool:
+    """Whether the client of the Hub raised an error, and not this project's code."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(f.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS for f in frames)
+
+
+def explain(error: Exception, doing: str) -> RulerError:
+    """Return an error as one line: what was tried, what the Hub answered, what to do.
+
+    An error that comes neither from the Hub, its client nor the system is a bug, and is raised.
+    """
+    cause, code = root(error), status(error)
+    reason = one_line(str(cause)) or type(cause).__name__
+    if isinstance(cause, RulerError):
+        return cause
+    if isinstance(cause, GatedRepoError):
+        return RulerError(doing, f"it is gated: accept its terms on the Hub and log in ({code})")
+    if code is not None:
+        return _refusal(error, code, doing)
+    if silent := _NO_ANSWER.search(str(cause)):
+        problem = f"{urlsplit(silent[1]).netloc}, which stores large files (Xet), did not answer"
+        return HubDown(doing, f"{problem}; HF_HUB_DISABLE_XET=1 goes without it, or {LATER}")
+    for kind, problem in _PROBLEMS.items():
+        if isinstance(cause, kind):
+            return RulerError(doing, problem)
+    if is_temporary(error):
+        return HubDown(doing, f"the Hub cannot be reached or does not work ({reason}); {LATER}")
+    if isinstance(cause, OSError):  # of this machine
+        where = cause.filename or ("disk" if cause.errno else "the Hub")
+        return RulerError(doing, where, cause.strerror or reason)
+    if not isinstance(cause, ValueError) or not _is_of_client(error):
+        raise error
+    if isinstance(cause, UnicodeEncodeError):
+        problem = "the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(doing, problem)
+    return RulerError(doing, f"the Hub refuses the files: {reason.split(': `', 1)[-1]}")
+
+
+#: Errors of the client that say which setting is wrong.
+_PROBLEMS = {
+    OfflineModeIsEnabled: "downloads are off (HF_HUB_OFFLINE is set)",
+    LocalTokenNotFoundError: MEANINGS[401],
+    http.TooManyRedirects: "the Hub's redirects lead in a circle",
+}
+
+
+def _refusal(error: Exception, code: int, doing: str) -> RulerError:
+    """Return the error for a status: what it means, and the Hub's own message."""
+    said = one_line(str(getattr(root(error), "server_message", None) or ""))
+    answer = f"{code}: {said}" if said else str(code)
+    if code >= 500:
+        meaning = MEANINGS.get(code, f"the Hub does not work at the moment; {LATER}")
+        kind = HubDown if code in TEMPORARY else RulerError
+        return kind(doing, f"{meaning} ({answer})")
+    return RulerError(doing, f"{MEANINGS.get(code, 'the Hub refuses it')} ({answer})")
+
+
+def one_line(text: str) -> str:
+    """Return a server's message as one line of bounded length, without any token."""
+    if secret := token():
+        text = text.replace(secret, "***")
+    text = re.sub(r"hf_[A-Za-z0-9]{8,}", "***", text)
+    line = visible_line(re.sub(r"\s+", " ", text).strip())
+    return line if len(line) <= MESSAGE else f"{line[:MESSAGE]}..."

@@ -21,9 +21,8 @@ from huggingface_hub.errors import (
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
-from ruler_data.hub.client import HubDown, client
+from ruler_data.hub.client import HubDown, client, with_retries
 from ruler_data.hub.repo import name_of, tree
-from ruler_data.hub.retry import with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import (
     check_name,

@@ -22,8 +22,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined] # documented
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client
-from ruler_data.hub.retry import explain, refuses, with_retries
+from ruler_data.hub.client import client, explain, one_line, refuses, with_retries
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -143,7 +142,7 @@ def check_card(repo: str, text: str) -> None:
         card = {"repoType": "dataset", "content": text}
         response = get_session().post(f"{client().endpoint}/api/validate-yaml", json=card)
         if response.status_code == 400:
-            raise RulerError(where, f"the Hub refuses the files: {response.text}")
+            raise RulerError(where, f"the Hub refuses the files: {one_line(response.text)}")
         hf_raise_for_status(response)
         response.json()  # another answer is not of the Hub
 

@@ -148,18 +148,18 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
     return _first_available(check_name("tokenizer", name), spec, [on_hub])
 
 
-def load_tokenizer_of(model: str) -> PromptTokenizer:
+def load_tokenizer_of(model: str, *, allow_download: bool = True) -> PromptTokenizer:
     """Return a model's own tokenizer, or the one in the registry where the Hub gates the model's.
 
     Raises:
         UsageError: neither is available.
     """
     try:
-        return load_tokenizer(model)
+        return load_tokenizer(model, allow_download=allow_download)
     except UsageError:
         if (name := known_name(model)) is None:
             raise
-    return load_tokenizer(name)
+    return load_tokenizer(name, allow_download=allow_download)
 
 
 def known_name(model: str) -> str | None:

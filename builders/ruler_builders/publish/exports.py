@@ -5,26 +5,29 @@ local folder is refused. One commit, then the tag, as for a release.
 """
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from ruler_builders.listing import folder_listing
 from ruler_builders.publish.version import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import read_bytes, read_text, sha256_file
+from ruler_data.files import read_bytes, read_text
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
     ensure_repo,
     head,
+    name_of,
     put_files,
     put_tag,
     tags,
     tree,
 )
 from ruler_data.manifest import FILENAME, reader_of
-from ruler_data.names import counted
+from ruler_data.names import counted, quote
 
 #: What an export says of its rows.
 ABOUT = "ruler.json"
@@ -72,14 +75,14 @@ def publish_export(
         reason = "exported from a folder, whose rows nobody else can check; publish the rows, then"
         raise UsageError(folder, f"{reason} export from the release: --revision v1.0.0")
     tag = Version.parse(version or about.data_version).tag
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = [_file(path, path.relative_to(folder).as_posix()) for path in paths]
+    files = _files(folder)
     names, data = tuple(file.path for file in files), f"{about.data}@{about.revision}"
     card = read_text(folder / "README.md")
     if dry_run:
         return PublishedExport(repo, tag, data, names)
     check_card(repo, card)
     ensure_repo(repo, private=private)
+    repo = name_of(repo)
     info = head(repo)
     if info and FILENAME in tree(repo, str(info.sha)):
         raise RulerError(repo, "holds a release of rows; name another repo for the export")
@@ -100,5 +103,17 @@ def _about(folder: Path) -> About:
     return about
 
 
-def _file(path: Path, name: str) -> PushFile:
-    return PushFile(name, path.stat().st_size, sha256_file(path), lambda: path)
+def _files(folder: Path) -> list[PushFile]:
+    """Return the files of a folder.
+
+    Raises:
+        RulerError: it holds links or devices, or a name that is not UTF-8.
+    """
+    files = []
+    for path, entry in sorted(folder_listing(folder).items()):
+        if entry.kind:
+            raise RulerError(folder, f"{quote(path)} is {entry.kind}; export again")
+        if not path.isprintable():
+            raise RulerError(folder, f"{quote(path)}: the Hub takes no such name; export again")
+        files.append(PushFile(path, entry.bytes, entry.sha256, partial(Path, folder, path)))
+    return files
