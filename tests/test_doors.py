@@ -79,10 +79,11 @@ DOORS: dict[Function, dict[str, str]] = {
     ruler_builders.verify: {
         "data": "data", "tokenizer": "model", "sources": "sources", "haystack": "texts",
     },
-    ruler_builders.commands.show: {"data": "data"},
+    ruler_builders.commands.show: {"data": "data", "repo": "value"},
     ruler_builders.commands.publish: {
         "folder": "data", "repo": "hub", "index": "hub", "tokenizer": "model",
-        "tokenizers": "model", "suite": "suite", "sources": "sources", "out": "written",
+        "tokenizers": "model", "suite": "suite", "sources": "sources", "haystack": "texts",
+        "out": "written",
     },
     ruler_builders.commands.find: {"model": "model", "repo": "hub"},
     ruler_builders.commands.list_known: {

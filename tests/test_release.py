@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ruler_data.index import Index, Sibling
 from tests.hub import Blob, Hub
 from tests.hub_faults import answers, flips_a_bit, resets
 from tests.publishing import Site, contents
@@ -154,6 +155,7 @@ def test_verify_reads_what_is_asked_of_a_release(two: TwoReleases) -> None:
     assert not [line for line in two.hub.requests if "fwe_1024" in line]
     all_of_it = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0")
     assert "proved; 2 configs, 6 rows" in all_of_it.stdout, all_of_it.stderr
+    two.fetch("v1.0.0")
     two.hub.requests.clear()
     offline = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0", HF_HUB_OFFLINE="1")
     assert offline.returncode == 3 and two.hub.requests == []  # what lies there is not listed
@@ -166,3 +168,52 @@ def test_verify_names_what_is_wrong_with_a_release(two: TwoReleases) -> None:
     files["README.md"] = Blob(files["README.md"].data + b"more", large=False)
     done = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0")
     assert done.returncode == 1 and "README.md: line " in done.stdout
+
+
+FOREIGN = Sibling("org/other", "v1.0.0", "c" * 40, "x", "f" * 64)
+#: Files in the commit of a release that no build makes.
+STRAYS = {
+    "ruler.py": b"import os\n",
+    "vt_1024/test-00001-of-00002.parquet": b"PAR1",
+    ".cache/run.py": b"import os\n",
+    "index.json": Index((FOREIGN,)).to_json().encode(),
+}
+
+
+def test_what_lies_beside_a_release_is_found_by_the_hubs_listing(two: TwoReleases) -> None:
+    _, files = two.hub.repos[two.repo].commits[two.tags["v1.0.0"]]
+    for path, data in STRAYS.items():
+        files[path] = Blob(data, large=False)
+    done = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines() == [f"{path}: no build makes it" for path in sorted(STRAYS)]
+    for path in STRAYS:
+        del files[path]
+    own = Sibling(two.repo, "v1.0.0", "c" * 40, "x", "f" * 64)
+    files["index.json"] = Blob(Index((own,)).to_json().encode(), large=False)
+    Path(two.reader.env["HF_HOME"]).rename(Path(two.reader.env["HF_HOME"]).with_name("before"))
+    assert two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0").returncode == 0
+
+
+def test_a_renamed_repo_is_verified_and_published_under_its_new_name(
+    site: Site, tmp_path: Path
+) -> None:
+    assert site.publish(site.builds(), "1.0.0").code == 0
+    before, now = site.repo, f"{site.repo}-renamed"
+    site.hub.rename(before, now)
+    reader = Reader(site.hub, tmp_path / "hf")
+    for name in (before, now):
+        done = reader.run(*VERIFY, name, "--revision", "v1.0.0")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (f"{before} is now {now}" in done.stderr) == (name == before)
+        assert f"{now} v1.0.0 (commit " in done.stdout
+    again = site.publish(site.builds("vt", length=2048))
+    assert again.code == 0 and f"note: {before} is now {now}" in again.said, again.said
+    card = contents(site.hub, now, "v1.1.0")["README.md"].decode()
+    assert f"ruler-data verify {now} --revision v1.1.0" in card and f"{before} " not in card
+    assert reader.run(*VERIFY, now, "--revision", "v1.1.0").returncode == 0
+    site.hub.rename(now, f"{site.repo}-else")
+    site.hub.renames.pop(before)
+    site.hub.create(before)
+    stolen = reader.run(*VERIFY, f"{site.repo}-else", "--revision", "v1.0.0")
+    assert stolen.returncode == 1 and "README.md: line " in stolen.stdout, stolen.stderr

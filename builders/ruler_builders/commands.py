@@ -315,8 +315,9 @@ def show(
 @checked
 def publish(
     folder: Annotated[
-        Path | str, Argument(help="Folder of a build, or of an export; none with --tokenizers.")
-    ] = "",
+        Path | str | None,
+        Argument(help="Folder of a build, or of an export; none with --tokenizers."),
+    ] = None,
     *,
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
     version: Annotated[
@@ -353,6 +354,7 @@ def publish(
         ),
     ] = 0,
     sources: Sources = None,
+    haystack: Haystack = None,
     sources_kind: Annotated[
         Literal["auto", "real", "sample"], Option(help="With --tokenizers: as for `build`.")
     ] = "auto",
@@ -383,10 +385,10 @@ def publish(
     from ruler_data.terminal import tell
     from ruler_data.tokenizers import load_tokenizer
 
-    if bool(folder) == bool(tokenizers):
+    if (folder is None) == (not tokenizers):
         raise UsageError("name a folder to publish, or --tokenizers to build and publish")
-    place = Path(folder)
-    if folder and (place / ABOUT).is_file() and not (place / FILENAME).exists():
+    place = Path(folder or "")
+    if folder is not None and (place / ABOUT).is_file() and not (place / FILENAME).exists():
         return publish_export(place, repo, version, private=private, dry_run=dry_run)
     allowed = parse_consents(allow)
     folders = {repo: place}
@@ -402,6 +404,7 @@ def publish(
                 tasks=tasks,
                 rows=rows,
                 sources=sources,
+                haystack=haystack,
                 sources_kind=sources_kind,
                 out=sibling.folder,
                 reserve=sibling.reserve,
@@ -422,6 +425,7 @@ def publish(
         dry_run=dry_run,
         tokenizer=tokenizer,
         sources=sources,
+        haystack=haystack,
         workers=workers,
     )
     return done if tokenizers else done[0]

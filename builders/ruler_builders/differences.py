@@ -86,8 +86,8 @@ def container_difference(path: Path, made: Path) -> str:
 
 def unequal_values(actual: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON
     """Yield where two parsed texts differ, and both values."""
-    if isinstance(actual, list) and isinstance(expected, list):
-        actual, expected = _by_name(actual), _by_name(expected)
+    if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        actual, expected = _numbered(actual), _numbered(expected)
     if isinstance(actual, dict) and isinstance(expected, dict):
         for key in {**actual, **expected}:
             yield from unequal_values(actual.get(key), expected.get(key), *place, key)
@@ -95,10 +95,7 @@ def unequal_values(actual: Any, expected: Any, *place: str) -> Iterator[tuple[An
         yield place, actual, expected
 
 
-def _by_name(values: list[Any]) -> dict[str, Any]:
-    """Return the values of a list by their names, or else by their places."""
-    if all(isinstance(value, dict) and "name" in value for value in values):
-        return {str(value["name"]): value for value in values}
+def _numbered(values: list[Any]) -> dict[str, Any]:
     return {str(place): value for place, value in enumerate(values)}
 
 

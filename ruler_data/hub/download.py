@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.hub.client import HubDown, client, with_retries
-from ruler_data.hub.repo import name_of, tree
+from ruler_data.hub.repo import tree
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import (
     check_name,
@@ -98,8 +98,7 @@ def open_release(repo: str, revision: str) -> Snapshot:
     """
     check_repo(repo)
     check_revision(revision)
-    repo = current_name(repo)
-    commit = commit_of(repo, revision)
+    repo, commit = resolve(repo, revision)
     if offline() or revision == commit or cached_commit(repo, revision) == commit:
         path = _download(repo, commit, FILENAME)
     else:  # by its name, so that the cache then knows the revision's commit
@@ -119,23 +118,6 @@ def open_release(repo: str, revision: str) -> Snapshot:
         raise RulerError(where, problem)
     manifest.check(where)
     return Snapshot(repo, revision, commit, path.parent, manifest)
-
-
-@cache
-def current_name(repo: str) -> str:
-    """Return what the Hub calls a dataset repo today; while it cannot be asked, the name given.
-
-    A release is the same under an earlier name, which the cache may know it by.
-    """
-    if offline():
-        return repo
-    try:
-        name = name_of(repo)
-    except RulerError:  # the next step says why
-        return repo
-    if name != repo:
-        warn(f"{repo} is now {name}")
-    return name
 
 
 def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> Path | None:
@@ -171,7 +153,7 @@ def fetch_tables(
     """
     check_repo(repo)
     check_revision(revision)
-    commit = commit_of(repo, revision)
+    repo, commit = resolve(repo, revision)
     glob = pattern.removeprefix("**/")
     names = [
         name
@@ -181,31 +163,37 @@ def fetch_tables(
     return commit, [_download(repo, commit, name) for name in names]
 
 
-def commit_of(repo: str, revision: str) -> str:
-    """Return the commit of a revision, from the Hub or else from its cache.
+def resolve(repo: str, revision: str) -> tuple[str, str]:
+    """Return the name of a repo and the commit of a revision, from the Hub or else from its cache.
+
+    The name is today's, under which the files of a repo that was renamed are the same.
 
     Raises:
         RulerError: it is unknown, or the tag of a release has moved since it was cached.
     """
-    if _COMMIT.fullmatch(revision):
-        return revision
-    cached = cached_commit(repo, revision)
     doing = f"{repo} at {revision}"
-    if offline():
-        reason = "downloads are off"
-    else:
+    cached = cached_commit(repo, revision)
+    if _COMMIT.fullmatch(revision):
+        cached = revision
+    reason = "downloads are off"
+    if not offline():
         try:
             info = with_retries(doing, lambda: client().dataset_info(repo, revision=revision))
         except HubDown as error:
             reason = str(error).removeprefix(f"{doing}: ")
         else:
-            if cached is not None and cached != info.sha and released_version(revision):
-                raise moved(repo, revision, cached, str(info.sha))
-            return str(info.sha)
+            name, commit = str(info.id), str(info.sha)
+            if name != repo:
+                warn(f"{repo} is now {name}")
+                cached = cached_commit(name, revision) or cached
+            if cached not in (None, commit) and released_version(revision):
+                raise moved(repo, revision, str(cached), commit)
+            return name, commit
     if cached is None:
         raise HubDown(doing, f"the cache does not know which commit it is, and {reason}")
-    warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
-    return cached
+    if cached != revision:
+        warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
+    return repo, cached
 
 
 def cached_commit(repo: str, revision: str) -> str | None:

@@ -51,9 +51,10 @@ def _as_published(folder: Path, repo: str, version: str) -> str:
         release.find_repo()
         release.plan(check=False)
     except HubDown as error:
-        warn(f"{error}; this is the card of a first release")
         manifest = replace(release.built, data_version=str(release.version))
         address = Address(repo, release.version.tag)
-        return card_files(manifest, folder.joinpath, address)["README.md"].decode().rstrip("\n")
-    (card,) = (file for file in release.files if file.path == "README.md")
-    return card.read().decode().removesuffix("\n")
+        text = card_files(manifest, folder.joinpath, address)["README.md"]
+        warn(f"{error}; this is the card of a first release")
+    else:
+        (text,) = (file.read() for file in release.files if file.path == "README.md")
+    return text.decode().removesuffix("\n")

@@ -386,6 +386,7 @@ class Release:
         *,
         tokenizer: str | None = None,
         sources: Path | str | None = None,
+        haystack: Path | str | None = None,
         workers: int = 1,
     ) -> None:
         """Make the folder again; what is not equal to it is not published.
@@ -393,7 +394,13 @@ class Release:
         Raises:
             RulerError: it differs, or it cannot be made here and there is no consent.
         """
-        verdict = verify(self.folder, tokenizer=tokenizer, sources=sources, workers=workers)
+        verdict = verify(
+            self.folder,
+            tokenizer=tokenizer,
+            sources=sources,
+            haystack=haystack,
+            workers=workers,
+        )
         if verdict.findings:
             summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
             remedy = "build it again, then publish"

@@ -30,6 +30,7 @@ def publish(
     dry_run: bool = False,
     tokenizer: str | None = None,
     sources: Path | str | None = None,
+    haystack: Path | str | None = None,
     workers: int = 1,
 ) -> Releases:
     """Take releases through their steps together, and list them in an index.
@@ -42,13 +43,16 @@ def publish(
         dry_run: whether to write nothing.
         tokenizer: of the rows, if it cannot be found from the manifest.
         sources: folder of the real sources, to prove with.
+        haystack: folder of the user's own texts, to prove with.
         workers: processes that prove a folder.
 
     Raises:
         UsageError: it cannot be done with these options; nothing was written.
         RulerError: a fault of a folder or the Hub; the same command continues.
     """
-    prove = partial(Release.prove, tokenizer=tokenizer, sources=sources, workers=workers)
+    prove = partial(
+        Release.prove, tokenizer=tokenizer, sources=sources, haystack=haystack, workers=workers
+    )
     if not dry_run:
         check_access()
     elif offline() or not is_reachable():
