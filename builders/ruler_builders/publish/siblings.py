@@ -21,6 +21,23 @@ from ruler_data.tokenizers.registry import ALIASES
 class Releases(tuple[Release, ...]):
     """What was published for several tokenizers, or would be."""
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def to_record(self) -> list[dict[str, object]]:
+        """Return what was done for each as plain values."""
+        return [release.to_record() for release in self]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be checked."""
+        return tuple(note for release in self for note in release.notes)
+
+    @property
+    def exit_status(self) -> int:
+        """3: nothing wrong was found, but not all could be checked."""
+        return max(release.exit_status for release in self)
+
 
 def publish(
     releases: Sequence[Release],
