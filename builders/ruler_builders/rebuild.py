@@ -79,7 +79,7 @@ from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
-from ruler_data.version import __version__, data_major
+from ruler_data.version import __version__
 from ruler_data.views import html_table
 
 #: Files beside the rows that a build writes.
@@ -379,7 +379,7 @@ class Rebuild:
         elif self.context is None:
             tokenizer = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest"
             why = f"{tokenizer} is not available; give --tokenizer FOLDER"
-        elif int(manifest.rows_version.partition(".")[0]) != data_major():
+        elif manifest.package_version.split(".")[0] != __version__.split(".")[0]:
             why = f"its rows are {_written_by(manifest.package_version)}"
         if why or self.context is None:
             return dict.fromkeys(_tasks(manifest), why)
@@ -640,7 +640,6 @@ class Rebuild:
             expected = replace(
                 expected,
                 data_version=manifest.data_version,
-                rows_version=manifest.rows_version,
                 package_version=manifest.package_version,
             )
         if address:

@@ -352,9 +352,7 @@ class Release:
         used = {source for name in names for source in before.table[parse_config(name)[0]].sources}
         sources = tuple(source for source in before.sources if source.name in used)
         before = replace(before, sources=sources)
-        versions = (manifest.rows_version.split(".")[0] for manifest in (before, self.built))
-        inputs = [("rows of data version", *versions), *compared_inputs(before, self.built)]
-        for name, value, value_now in inputs:
+        for name, value, value_now in compared_inputs(before, self.built):
             if names and value != value_now:
                 raise UsageError(
                     f"{where} was built with {name} {value}, this folder with {value_now}; build "
