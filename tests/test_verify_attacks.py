@@ -416,7 +416,7 @@ def test_what_a_card_names_is_stated(builds: Builds, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "status"),
-    [("0.9.0", 1), ("x", 1), ("1.0.0", 3), ("99.0.0", 3)],
+    [("0.9.0", 1), ("x", 1), ("1.0.7", 3), ("99.0.0", 3)],
 )
 def test_another_version_switches_nothing_off(
     version: str, status: int, few: Path, tmp_path: Path, cli: Cli

@@ -33,6 +33,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import DOWNLOADED, JSON_BYTES, too_large
 from ruler_data.hub.library import http
 from ruler_data.network import (
+    BYTES,
     TEMPORARY,
     check_environment,
     close_connections,
@@ -146,17 +147,28 @@ class Patience:
 
 
 class BoundedStream(http.SyncByteStream):
-    """The bytes of a request or a reply, neither dripping nor without end."""
+    """The bytes of a request or a reply, neither dripping nor without end.
 
-    def __init__(self, stream: Any, path: str, limit: int | None = None) -> None:  # noqa: ANN401
-        self._stream, self._path, self._limit = stream, path, limit
+    Those of a file are progress, after which patience begins anew.
+    """
+
+    def __init__(
+        self,
+        stream: Any,  # noqa: ANN401 - sync or async
+        path: str,
+        *,
+        limit: int | None = None,
+        is_file: bool,
+    ) -> None:
+        self._stream, self._path, self._limit, self._is_file = stream, path, limit, is_file
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
         for data in steady(self._stream, seconds("RULER_HUB_TIMEOUT")):
             yield data
             size += len(data)
-            Patience.moved = time.monotonic()
+            if self._is_file and size >= BYTES:
+                Patience.moved = time.monotonic()
             if self._limit is not None and size > self._limit:
                 raise GaveUp(self._path, too_large(size, self._limit))
 
@@ -186,7 +198,7 @@ class PatientClient(http.Client):
         request.extensions["trace"] = _note_connection
         is_file = not isinstance(request.stream, http.ByteStream)
         if is_file:
-            request.stream = BoundedStream(request.stream, request.url.path)
+            request.stream = BoundedStream(request.stream, request.url.path, is_file=True)
         patience = Patience()
         while True:
             raise_if_interrupted()
@@ -240,7 +252,7 @@ class PatientClient(http.Client):
             raise GaveUp(path, too_large(int(size), limit))
         if not is_stream:
             limit = limit or JSON_BYTES
-        response.stream = BoundedStream(response.stream, path, limit)
+        response.stream = BoundedStream(response.stream, path, limit=limit, is_file=bool(is_stream))
         if not is_stream:
             response.read()
         return response
