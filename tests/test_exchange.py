@@ -454,7 +454,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     card = (data / "README.md").read_text()
     assert "# RULER (imported)" in card and "Somebody else drew these rows" in card
     assert "use: 1 synthetic task, at" in card and "| Size | 1 config, named" in card
-    assert cli("card", data).stdout == card
+    assert cli("show", data, "--card").stdout == card
 
 
 @pytest.mark.parametrize("tool", TOOLS)

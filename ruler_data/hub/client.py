@@ -67,6 +67,7 @@ MEANINGS = {
     412: "another commit to the repo is in progress; run it again",
     413: "it is more than the Hub accepts in one request; publish fewer lengths at a time",
     429: "the Hub limits the number of requests; wait and run it again",
+    501: "a mirror may not know Xet, the way of large files; set HF_HUB_DISABLE_XET=1",
     507: "the account's storage is full",
 }
 #: How the library for large files (Xet) reports a status, and a host that does not answer: only in
