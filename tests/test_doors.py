@@ -56,7 +56,8 @@ Function = Any
 
 #: Names of parameters that are values: what they name is not read.
 VALUES = {
-    "against", "attr", "config", "configs", "edition", "engine", "engine_options", "files", "form",
+    "against", "allow", "attr", "config", "configs", "edition", "engine", "engine_options", "files",
+    "form",
     "length", "lengths", "model_name", "model_revision", "options", "org", "procedure", "protocol",
     "revision", "rows", "score", "shard", "task", "tasks", "template", "version",
 }  # fmt: skip

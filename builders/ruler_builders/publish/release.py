@@ -352,7 +352,11 @@ class Release:
         used = {source for name in names for source in before.table[parse_config(name)[0]].sources}
         sources = tuple(source for source in before.sources if source.name in used)
         before = replace(before, sources=sources)
-        for name, value, value_now in compared_inputs(before, self.built):
+        inputs = [*compared_inputs(before, self.built)]
+        majors = [Version.parse(x.data_version).major for x in (before, self.built)]
+        if majors[0] < majors[1]:  # a release may have a higher one, e.g. after another seed
+            inputs.insert(0, ("rows of MAJOR data version", *majors))
+        for name, value, value_now in inputs:
             if names and value != value_now:
                 raise UsageError(
                     f"{where} was built with {name} {value}, this folder with {value_now}; build "
