@@ -353,9 +353,10 @@ class Release:
         sources = tuple(source for source in before.sources if source.name in used)
         before = replace(before, sources=sources)
         inputs = [*compared_inputs(before, self.built)]
-        majors = [Version.parse(x.data_version).major for x in (before, self.built)]
-        if majors[0] < majors[1]:  # a release may have a higher one, e.g. after another seed
-            inputs.insert(0, ("rows of MAJOR data version", *majors))
+        major = Version.parse(before.data_version).major
+        major_now = Version.parse(self.built.data_version).major
+        if major < major_now:  # a release may have a higher one, e.g. after another seed
+            inputs.insert(0, ("rows of MAJOR data version", major, major_now))
         for name, value, value_now in inputs:
             if names and value != value_now:
                 raise UsageError(
