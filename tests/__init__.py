@@ -10,4 +10,4 @@ for name in (
     "COLORTERM", "COLUMNS", "LINES",
 ):  # fmt: skip
     os.environ.pop(name, None)
-os.environ["TERM"] = "xterm"
+os.environ["TERM"] = "dumb"  # a console on a real terminal has no escapes then, either

@@ -174,7 +174,9 @@ def test_without_a_config_the_digests_of_all_are_listed(sample_build: Path, cli:
 
 def test_evidence_is_highlighted_where_colours_are(sample_build: Path, cli: Cli) -> None:
     row = rows_of(sample_build, "niah_multivalue_4096")[1]
-    shown = cli("show", sample_build, "niah_multivalue_4096", 1, env={"FORCE_COLOR": "1"}).stdout
+    shown = cli(
+        "show", sample_build, "niah_multivalue_4096", 1, env={"FORCE_COLOR": "1", "TERM": "xterm"}
+    ).stdout
     marked = squeeze("".join(BOLD.findall(shown)))
     assert marked == squeeze("".join(row.context[s.start : s.end] for s in row.evidence))
     plain = cli("show", sample_build, "niah_multivalue_4096", 1).stdout

@@ -246,7 +246,9 @@ BUILT = ["mk_niah_basic", "qa_easy"]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("ruler2") / "own"
-    ruler_builders.build("mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out)
+    ruler_builders.build(
+        "mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out, sources_kind="sample"
+    )
     return out
 
 

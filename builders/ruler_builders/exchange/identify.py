@@ -22,7 +22,7 @@ from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
 from ruler_builders.pipeline.build_one import ByteCounter
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_builders.sources import Library
+from ruler_builders.sources import CATALOGUE, Library
 from ruler_builders.upstream import EDITIONS, TEMPLATES, Arguments, UpstreamSources, replay
 from ruler_builders.upstream.edition import Edition
 from ruler_builders.upstream.sources import WORDS_VERSIONS
@@ -171,7 +171,8 @@ class _Bench:
         self, data: Path, seed: int, tokenizer: str | None, sources: Path | str | None
     ) -> None:
         self._seed = seed
-        self._library = Library(sources, network=False)
+        absent = Library(sources, network=False).unavailable(CATALOGUE)
+        self._library = Library(sources, network=False, samples=absent)
         self._tokenizers: dict[str, PromptTokenizer] = {}
         missing: list[str] = []
         self._label = ""  # the tokenizer that a manifest names; it may be unavailable
