@@ -1,15 +1,18 @@
 """Procedures: how published RULER numbers were measured, by name.
 
 A number is rows, protocol, sampling and budget. `procedures.toml` has them for each procedure, with
-the sources of every fact, and what the sources leave open. `build`, `run` and `report` take a name:
-the first two set its options and refuse what contradicts it; the last prints what still differs.
+the sources of every fact, what edition and words rest on, and what the sources leave open. `build`,
+`run` and `report` take a name: the first two set its options and refuse what contradicts it; the
+last prints what still differs.
 
     >>> find_procedure("nemo-evaluator").lengths[0]
     4000
 """
 
+import hashlib
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +23,7 @@ from ruler_data.names import quote
 
 FILE = Path(__file__).with_name("procedures.toml")
 #: The day on which all sources were read.
-READ_ON = "2026-11-27"
+READ_ON = "2026-11-28"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,31 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Gold answers that were published with the numbers of a procedure, as a digest.
+
+    Attributes:
+        config: that they are of.
+        rows: how many, from the first.
+        tokenizer: of the rows.
+        digest: sha256 of `gold_digest`.
+        source: address and commit.
+    """
+
+    config: str
+    rows: int
+    tokenizer: str
+    digest: str
+    source: str
+
+
+def gold_digest(answers: Iterable[Sequence[str]]) -> str:
+    """Return the sha256 of the gold answers of rows in order, as compact JSON."""
+    text = json.dumps([list(outputs) for outputs in answers], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
 class Procedure:
     """How a published number was measured; None where the source leaves it open."""
 
@@ -55,6 +83,8 @@ class Procedure:
     sources: tuple[Citation, ...]
     open: tuple[str, ...]
     differs: tuple[Difference, ...]
+    derived: str  # what edition and words rest on
+    evidence: tuple[Evidence, ...] = ()
     suite: str = "ruler"
     words: str = ""  # version of wonderwords; empty where no source shows it
     template: str | None = None  # of upstream, in the rows
@@ -101,10 +131,11 @@ def procedures() -> Mapping[str, Procedure]:
 def _procedure(name: str, table: dict[str, Any]) -> Procedure:
     sources = tuple(Citation(**source) for source in table.pop("sources"))
     differs = tuple(Difference(**difference) for difference in table.pop("differs"))
+    evidence = tuple(Evidence(**entry) for entry in table.pop("evidence", ()))
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
     }
-    return Procedure(name=name, sources=sources, differs=differs, **values)
+    return Procedure(name=name, sources=sources, differs=differs, evidence=evidence, **values)
 
 
 def find_procedure(name: str) -> Procedure:

@@ -67,12 +67,20 @@ class ProcedurePage:
 
     def __str__(self) -> str:
         record = self.procedure.to_record()
-        lists = [record.pop(name) for name in ("sources", "open", "differs")]
-        sources, unknown, differs = lists
+        sources = record.pop("sources")
+        unknown = record.pop("open")
+        differs = record.pop("differs")
+        evidence = record.pop("evidence")
         lines = [f"{name}: {_plain(value)}" for name, value in record.items() if value != ""]
         lines += ["", f"Sources, read on {READ_ON}:"]
         lines += [
             f"- {source['address']} ({source['date']}): {source['says']}" for source in sources
+        ]
+        if evidence:
+            lines += ["", "Gold answers that the edition makes again:"]
+        lines += [
+            f"- {entry['config']}: {entry['rows']} rows, sha256 {entry['digest'][:16]}…"
+            for entry in evidence
         ]
         lines += ["", "The sources do not say:", *(f"- {text}" for text in unknown)]
         lines += ["", "No option repeats:"]
