@@ -523,6 +523,13 @@ def test_a_blacklist_finds_what_rows_hold(sample_build: Path, tmp_path: Path) ->
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == (kind != "clean"), done.stderr
         assert kind == "clean" or f"{kind} of niah_single_1" in done.stdout
+    (file,) = out.glob("texts/*.parquet")
+    table = pq.read_table(file)
+    assert table.schema.names == ["id", "text"]
+    by_id = dict(zip(*table.to_pydict().values(), strict=True))
+    assert by_id["niah_single_1_4096/0/needle/0"] == needle
+    assert by_id["niah_single_1_4096/0/answer/0"] == row.outputs[0]
+    assert len(by_id) == table.num_rows == len({*by_id.values()})
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@
     nemo        llama3_4096/vt/test.jsonl and __init__.py (NeMo-Skills, Evaluator), and for Gym
                 llama3_4096.jsonl
     self-long   vt_4k/validation-00000-of-00001.parquet, a config for each, column `answers`
-    blacklist   blacklist.txt: hashes of questions, needles and answers, for decontamination
+    blacklist   blacklist.txt: hashes of questions, needles and answers, for decontamination;
+                texts/*.parquet: these texts, as id and text
     upstream    4096/data/vt/validation.jsonl, of an edition as its own script writes it
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
@@ -241,18 +242,34 @@ def _as_gym(row: Row) -> Mapping[str, Any]:
 
 
 def _write_blacklist(source: Source, about: Mapping[str, Any], folder: Path) -> None:
-    """Write the hashes of what is asked, of the text that answers it, and of the answers."""
+    """Write what is asked, what answers it, and the answers: as hashes, and as texts with an id."""
     entries = set[str]()
+    texts: dict[str, str] = {}  # by id; a text that several rows have stands once
+    seen = set[str]()
     for name in about["configs"]:
         for row in _rows(source, name):
-            needles = (row.context[span.start : span.end] for span in row.evidence)
-            texts = {"question": [row.question], "needle": needles, "answer": row.outputs}
-            for kind, texts_of_kind in texts.items():
-                for text_given in texts_of_kind:
-                    if entry := check_blacklist.entry(text_given, last=kind == "question"):
-                        entries.add(f"{entry} {kind} {row.task}")
-    text = "".join(f"{entry}\n" for entry in sorted(entries))
-    (folder / "blacklist.txt").write_text(text, encoding="utf-8")
+            for kind, number, text in _telling_texts(row):
+                entry = check_blacklist.entry(text, last=kind == "question")
+                if not entry:
+                    continue
+                entries.add(f"{entry} {kind} {row.task}")
+                if text not in seen:
+                    seen.add(text)
+                    texts[f"{name}/{row.index}/{kind}/{number}"] = text
+    lines = "".join(f"{entry}\n" for entry in sorted(entries))
+    (folder / "blacklist.txt").write_text(lines, encoding="utf-8")
+    schema = pa.schema({"id": pa.string(), "text": pa.string()})
+    records = ({"id": place, "text": text} for place, text in texts.items())
+    _write_parquet(folder / "texts" / "blacklist-00000-of-00001.parquet", schema, records)
+
+
+def _telling_texts(row: Row) -> Iterator[tuple[str, int, str]]:
+    """Yield the texts of a row that a corpus should not hold: kind, number and text."""
+    yield "question", 0, row.question
+    for number, span in enumerate(row.evidence):
+        yield "needle", number, row.context[span.start : span.end]
+    for number, output in enumerate(row.outputs):
+        yield "answer", number, output
 
 
 def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any]]]) -> Write:
