@@ -73,8 +73,7 @@ DOORS: dict[Function, dict[str, str]] = {
         "out": "data",
     },
     ruler_builders.export: {"data": "data", "out": "written"},
-    ruler_builders.identify: {"data": "rows", "tokenizer": "model", "sources": "sources"},
-    ruler_builders.import_rows: {
+    ruler_builders.identify: {
         "data": "rows", "tokenizer": "model", "out": "written", "sources": "sources",
     },
     ruler_builders.verify: {
@@ -446,7 +445,6 @@ OPTIONS: dict[Function, dict[str, Any]] = {
     },
     ruler_builders.export: {"tool": "upstream", "out": "OUT"},
     ruler_builders.identify: {"data": "DATA"},
-    ruler_builders.import_rows: {"data": "DATA", "tokenizer": "mistral-v0.2", "out": "OUT"},
     ruler_builders.verify: {"data": "DATA"},
     ruler_builders.commands.find: {"model": "model"},
     ruler_builders.commands.show: {"config": "vt_1024"},

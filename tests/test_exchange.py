@@ -19,6 +19,8 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
+from ruler_builders.exchange.identify import Identities
+from ruler_builders.exchange.imports import import_rows
 from ruler_builders.pipeline import build_one
 from ruler_builders.upstream import (
     Arguments,
@@ -50,6 +52,12 @@ TOOLS = ["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blackl
 def _by_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import tries its fast counter for half a second, which a few rows do not give back."""
     monkeypatch.setattr(build_one, "WORTHWHILE", 2**40)
+
+
+def identify(*arguments: Any, **options: Any) -> Identities:  # noqa: ANN401 - of the command
+    identities = ruler_builders.identify(*arguments, **options)
+    assert isinstance(identities, Identities)
+    return identities
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -134,13 +142,11 @@ def test_rows_of_every_layout_are_identified_and_imported(layout: str, tmp_path:
     form, name = LAYOUTS[layout]
     theirs = upstream_rows(OLD, "niah_single_1", words="2.2.0")
     write(tmp_path / "theirs" / name, map(form, theirs))
-    (found,) = ruler_builders.identify(tmp_path / "theirs")
+    (found,) = identify(tmp_path / "theirs")
     assert found.edition.startswith(OLD) and found.same == found.rows == 3
     assert (found.task, found.length, found.words) == ("niah_single_1", 4096, "2.2.0")
     assert TOKENIZER in found.tokenizer.split(" or ")
-    done = ruler_builders.import_rows(
-        tmp_path / "theirs", tokenizer=TOKENIZER, out=tmp_path / "mine"
-    )
+    done = import_rows(tmp_path / "theirs", tokenizer=TOKENIZER, out=tmp_path / "mine")
     rows = ruler_data.load(tmp_path / "mine", "niah_single_1_4096")
     assert [row.prompt for row in rows] == [row.input + row.answer_prefix for row in theirs]
     assert [list(row.outputs) for row in rows] == [row.outputs for row in theirs]
@@ -156,9 +162,9 @@ def test_rows_of_every_layout_are_identified_and_imported(layout: str, tmp_path:
 def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
     theirs = upstream_rows(edition, "vt")
     path = write(tmp_path / "vt_4096.jsonl", map(as_upstream, theirs))
-    (found,) = ruler_builders.identify(path)
+    (found,) = identify(path)
     assert (found.edition, found.same, found.tokenizer) == (edition, 3, TOKENIZER)
-    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    done = import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
     assert not any("answer" in defect for defect in done.defects["vt_4096"])
     for row, other in zip(ruler_data.load(tmp_path / "mine", "vt_4096"), theirs, strict=True):
         assert [row.context[start:end] for start, end in row.evidence] == other.evidence
@@ -169,7 +175,7 @@ def test_exported_rows_come_back(tool: str, builds: Builds, tmp_path: Path) -> N
     own = builds("niah_single_3,niah_multiquery,vt,cwe,fwe,qa_2", rows=2)
     theirs = ruler_builders.export(own, tool=tool, out=tmp_path / "theirs")  # type: ignore[arg-type]
     (tmp_path / "theirs" / "ruler.json").unlink()
-    done = ruler_builders.import_rows(theirs, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    done = import_rows(theirs, tokenizer=TOKENIZER, out=tmp_path / "mine")
     assert done.manifest.configs.keys() == ruler_data.load(own).manifest.configs.keys()
     for name in done.manifest.configs:
         before, after = (ruler_data.load(folder, name) for folder in (own, tmp_path / "mine"))
@@ -186,7 +192,7 @@ def test_the_digest_of_an_import_is_of_all_its_rows(builds: Builds, tmp_path: Pa
 
     def imported(name: str) -> SourceInfo:
         out = tmp_path / name
-        done = ruler_builders.import_rows(theirs, tokenizer=TOKENIZER, out=out)
+        done = import_rows(theirs, tokenizer=TOKENIZER, out=out)
         (source,) = done.manifest.sources
         assert source.detail == "layout upstream, 2 files"
         return source
@@ -203,9 +209,9 @@ def test_the_digest_of_an_import_is_of_all_its_rows(builds: Builds, tmp_path: Pa
 def test_a_chat_template_is_found_and_stays_in_the_prompt(task: str, tmp_path: Path) -> None:
     theirs = upstream_rows(NEW, task, template="meta-chat")
     path = write(tmp_path / f"{task}_4096.jsonl", map(as_upstream, theirs))
-    (found,) = ruler_builders.identify(path)
+    (found,) = identify(path)
     assert (found.task, found.edition, found.template) == (task, NEW, "meta-chat")
-    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    done = import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
     assert done.manifest.chat_template == "meta-chat"
     assert "run with the protocol base" in done.report()
     assert ruler_builders.verify(tmp_path / "mine").findings == ()
@@ -217,7 +223,7 @@ def test_a_chat_template_is_found_and_stays_in_the_prompt(task: str, tmp_path: P
 def test_without_the_tokenizer_characters_tell_edition_and_words(tmp_path: Path) -> None:
     theirs = upstream_rows(OLD, "niah_multikey_2", words="2.2.0")
     path = write(tmp_path / "niah_multikey_2_4096.jsonl", map(as_upstream, theirs))
-    (found,) = ruler_builders.identify(path, tokenizer="mistral")
+    (found,) = identify(path, tokenizer="mistral")
     assert found.edition.startswith(OLD) and (found.words, found.tokenizer) == ("2.2.0", "")
     assert "no tokenizer here counts the stored lengths" in found.untested
 
@@ -225,7 +231,7 @@ def test_without_the_tokenizer_characters_tell_edition_and_words(tmp_path: Path)
 @pytest.mark.slow
 def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -> None:
     ruler_builders.build("mistral", tasks=["vt", "fwe"], lengths="4k", rows=2, out=tmp_path / "own")
-    found = ruler_builders.identify(tmp_path / "own")
+    found = identify(tmp_path / "own")
     assert [(one.edition, one.tokenizer) for one in found] == [("balanced", "mistral")] * 2
     other = upstream_rows(NEW, "niah_single_1")
     text = other[0].input.replace(other[0].outputs[0], "1234567")
@@ -242,17 +248,17 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
 def test_rows_with_another_text_are_not_the_same(builds: Builds, tmp_path: Path) -> None:
     own = builds("vt,fwe", tokenizer="mistral")
     path = ruler_builders.export(own, tool="jsonl", out=tmp_path / "out") / "vt_1024.jsonl"
-    (found,) = ruler_builders.identify(path)
+    (found,) = identify(path)
     assert (found.edition, found.tokenizer, found.same) == ("balanced", "mistral", 3)
     assert "3 of the first 3 rows the same" in str(found)
     records = [json.loads(line) for line in path.read_text().splitlines()]
     for record in records:
         record["context"] = record["context"].replace("The grass is green. ", "Junk. ")
     write(path, records)
-    (found,) = ruler_builders.identify(path)
+    (found,) = identify(path)
     assert found.edition == "balanced" and found.same == 0
     assert "questions and answers of the first 3 rows the same; text not compared" in str(found)
-    identities = ruler_builders.identify(path, tokenizer="mistral")
+    identities = identify(path, tokenizer="mistral")
     assert identities.exit_status == 1
     differs = "balanced with mistral: row 0: same answers, the prompt differs from character"
     assert differs in str(identities)
@@ -268,7 +274,7 @@ def test_an_edited_row_does_not_hide_the_others(builds: Builds, tmp_path: Path) 
     ):
         text = str(records[0][column])
         records[0][column] = f"{text[:115]}#{text[116:]}"
-        (found,) = ruler_builders.identify(write(tmp_path / "edited" / name, records))
+        (found,) = identify(write(tmp_path / "edited" / name, records))
         assert (found.edition, found.tokenizer, found.same) == (*by, 2)
         said = "row 0: same answers, the prompt differs from character 115"
         assert str(found).endswith(f"2 of the first 3 rows the same; {said}")
@@ -278,7 +284,7 @@ def test_rows_of_named_sources_are_known(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "squad.json").write_bytes(squad())
     monkeypatch.setenv("RULER_SOURCES", str(tmp_path))
     ruler_builders.build("mistral", tasks=["qa_1"], lengths=[1280], rows=2, out=tmp_path / "own")
-    (found,) = ruler_builders.identify(tmp_path / "own", tokenizer="mistral")
+    (found,) = identify(tmp_path / "own", tokenizer="mistral")
     assert (found.edition, found.tokenizer, found.same) == ("balanced", "mistral", 2)
 
 
@@ -292,7 +298,7 @@ def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path
         "template": "meta-llama3",
     }
     ruler_builders.build(TOKENIZER, **own, out=tmp_path / "own")  # type: ignore[arg-type]
-    for one in ruler_builders.identify(tmp_path / "own", tokenizer=TOKENIZER):
+    for one in identify(tmp_path / "own", tokenizer=TOKENIZER):
         assert one.edition.startswith(OLD) and one.tokenizer == f"{TOKENIZER} (by its manifest)"
         assert (one.template, one.same) == ("meta-llama3", 2)
 
@@ -317,7 +323,7 @@ def test_an_edition_is_exported_as_its_own_scripts_write_it(edition: str, tmp_pa
                     record["token_position_answer"] = counter(TOKENIZER).count([before])[0]
             expected += json.dumps(record) + "\n"
         assert text == expected
-    found = ruler_builders.identify(out, tokenizer=TOKENIZER)
+    found = identify(out, tokenizer=TOKENIZER)
     assert all(edition in one.edition and one.same == 2 for one in found)
 
 
@@ -328,7 +334,7 @@ def test_the_public_llama3_rows_are_identified(shared: Path, tmp_path: Path) -> 
     assert [row.outputs[0] for row in theirs] == ["8090293", "4612365", "7374122"]
     assert [row.length for row in theirs] == [3799, 3802, 3799]
     path = write(tmp_path / "niah_single_1_4096.jsonl", map(as_upstream, theirs))
-    (found,) = ruler_builders.identify(path, tokenizer=tokenizer)
+    (found,) = identify(path, tokenizer=tokenizer)
     assert (found.edition[:16], found.words, found.same) == (OLD, "2.2.0", 3)
 
 
@@ -343,7 +349,7 @@ def test_defects_are_reported(tmp_path: Path) -> None:
     )
     records = [first, second, third, third, {**third, "input": double}]
     path = write(tmp_path / "niah_single_1_4096.jsonl", records)
-    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    done = import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
     found = done.defects["niah_single_1_4096"]
     assert found["answer prefix lost, and put back"] == "1 of 5 rows"
     assert found["an answer is not in the prompt"] == "1 of 5 rows"
@@ -360,17 +366,17 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
              json.dumps({**good, "outputs": [1]}), json.dumps({**good, "outputs": []})]  # fmt: skip
     path.write_text("\n".join(lines))
     out = tmp_path / "mine"
-    done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out)
+    done = cli("identify", path, "--tokenizer", TOKENIZER, "--out", out)
     assert done.returncode == 1 and not out.exists() and len(done.stderr.splitlines()) == 1
     assert "line 3: not JSON" in done.stderr and "line 5: no known layout" in done.stderr
-    done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out, "--skip-bad")
+    done = cli("identify", path, "--tokenizer", TOKENIZER, "--out", out, "--skip-bad")
     assert done.returncode == 0 and "Rows left out: 6." in done.stdout
     assert list(tmp_path.iterdir()) != [] and not list(tmp_path.glob(".mine*"))
     for name, where, said in (
         ("none", tmp_path / "new", "is not a registry name"),
         (TOKENIZER, out, "exists already"),
     ):
-        done = cli("import", path, "--tokenizer", name, "--out", where)
+        done = cli("identify", path, "--tokenizer", name, "--out", where)
         assert done.returncode == 2 and said in done.stderr
 
 
@@ -390,10 +396,15 @@ def test_a_broken_file_is_one_line(
     name: str, data: bytes, said: str, tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / name).write_bytes(data)
-    for command in (("identify",), ("import", "--tokenizer", TOKENIZER, "--out", tmp_path / "new")):
+    for command in (
+        ("identify",),
+        ("identify", "--tokenizer", TOKENIZER, "--out", tmp_path / "new"),
+    ):
         done = cli(*command, tmp_path / name)
         assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done.stderr
         assert said in done.stderr or command == ("identify",)
+    done = cli("identify", tmp_path / name, "--out", tmp_path / "new")
+    assert done.returncode == 2 and "--out: lengths are counted in a tokenizer" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -411,11 +422,11 @@ def test_a_strangers_repo_is_identified_and_imported(tmp_path: Path, hub: Hub) -
     done = spawn("ruler-data", "identify", "stranger/rows", env=env)
     assert done.returncode == 0 and "niah_single_1_4096: upstream-2025-01" in done.stdout
     out = ("--tokenizer", TOKENIZER, "--out", tmp_path / "mine")
-    done = spawn("ruler-data", "import", "stranger/rows", *out, env=env)
+    done = spawn("ruler-data", "identify", "stranger/rows", *out, env=env)
     assert done.returncode == 0, done.stderr
     (source,) = ruler_data.load(tmp_path / "mine").manifest.sources
     assert source.title == f"stranger/rows@{commit}"
-    done = spawn("ruler-data", "import", "stranger/none", *out, env=env)
+    done = spawn("ruler-data", "identify", "stranger/none", *out, env=env)
     assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
 
 
@@ -424,7 +435,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     (row,) = map(as_upstream, upstream_rows(NEW, "niah_single_1", rows=1))
     path = write(tmp_path / "niah_single_1_4096.jsonl", [row] * 5000)
     out = tmp_path / "new" / "mine"
-    with started("ruler-data", "import", path, "--tokenizer", TOKENIZER, "--out", out) as process:
+    with started("ruler-data", "identify", path, "--tokenizer", TOKENIZER, "--out", out) as process:
         while not list(tmp_path.glob("new/.mine*/niah*")):
             assert process.poll() is None
             time.sleep(0.01)
@@ -447,7 +458,7 @@ def test_a_tokenizer_that_only_the_manifest_names_is_told(tmp_path: Path, cli: C
 def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli: Cli) -> None:
     path = write(tmp_path / "vt_4096.jsonl", map(as_upstream, upstream_rows(OLD, "vt")))
     data = tmp_path / "mine"
-    ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=data)
+    import_rows(path, tokenizer=TOKENIZER, out=data)
     ruler_eval.run(data, generate=lambda asked: [" ".join(one.row.outputs) for one in asked],
                    out=tmp_path / "run")  # fmt: skip
     assert ruler_eval.score(tmp_path / "run", data).official.mean() == 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import ruler_builders
 import ruler_data
 from ruler_builders import prompts as prompts
+from ruler_builders.exchange.identify import Identities
 from ruler_builders.sources import Library
 from ruler_builders.sources.qa import read_choices
 from ruler_data import Row
@@ -233,9 +234,10 @@ def test_rows_of_upstream_are_named_and_imported(tmp_path: Path) -> None:
             record = {"question": prompt_of(name), "expected_answer": answers}
             file.write(json.dumps(record) + "\n")
     found = ruler_builders.identify(given, tokenizer="mistral")
+    assert isinstance(found, Identities)
     assert {one.task for one in found} == {*SUITE} and found.failure
     assert all("RULER v2 of NeMo-Skills" in one.nearest for one in found)
-    ruler_builders.import_rows(given, tokenizer="mistral", out=tmp_path / "rows")
+    ruler_builders.identify(given, tokenizer="mistral", out=tmp_path / "rows")
     row = next(iter(ruler_data.load(tmp_path / "rows", "mv_niah_easy_4096")))
     assert row.prompt == prompt_of("mv_niah_easy") and len(row.evidence) == len(row.outputs)
 
@@ -254,6 +256,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_rows_of_this_suite_are_identified(built: Path) -> None:
     found = ruler_builders.identify(built, tokenizer="mistral")
+    assert isinstance(found, Identities)
     assert [(one.task, one.edition, one.same) for one in found] == [
         (name, "balanced", 2) for name in BUILT
     ]

@@ -47,7 +47,7 @@ def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path
     succeeded(cli("export", out, "--for", "jsonl", "--lengths", "2k", "--out", tmp_path / "jsonl"))
     rows = tmp_path / "jsonl" / "vt_2048.jsonl"
     rows.rename(tmp_path / "vt.jsonl")
-    imported = ("import", tmp_path / "vt.jsonl", "--tokenizer", tiny, "--length", "2k")
+    imported = ("identify", tmp_path / "vt.jsonl", "--tokenizer", tiny, "--length", "2k")
     succeeded(cli(*imported, "--out", tmp_path / "imported"))
     assert (tmp_path / "imported" / "vt_2048").is_dir()
 

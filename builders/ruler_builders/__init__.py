@@ -11,9 +11,9 @@ Each function is a command of `ruler-data`; `ruler_builders.commands` has all of
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ruler_builders.commands import build, export, identify, import_rows, verify
+    from ruler_builders.commands import build, export, identify, verify
 
-__all__ = ["build", "export", "identify", "import_rows", "verify"]
+__all__ = ["build", "export", "identify", "verify"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions

@@ -18,7 +18,6 @@ def table() -> dict[str, Callable[..., Any]]:
         "publish": commands.publish,
         "find": commands.find,
         "identify": commands.identify,
-        "import": commands.import_rows,
         "export": commands.export,
         "list": commands.list_known,
     }

@@ -472,46 +472,38 @@ def identify(
         str | None, Option(help="Try only this one: registry name, folder or Hub id.")
     ] = None,
     sources: Sources = None,
-) -> Identities:
-    """Say which edition, tokenizer, words and template made anybody's rows.
+    *,
+    out: Annotated[
+        Path | str | None,
+        Option(help="Write the rows as a frozen folder, counted in --tokenizer; list defects."),
+    ] = None,
+    skip_bad: Annotated[
+        bool, Option(help="With --out, leave out rows that cannot be read.")
+    ] = False,
+) -> Identities | Imported:
+    """Say which edition, tokenizer, words and template made anybody's rows; or freeze them.
 
         ruler-data identify somebody/ruler-rows --length 4k
-
-    Raises:
-        UsageError: there are no rows.
-        RulerError: a file cannot be read, or none of its rows.
-    """
-    from ruler_builders.exchange.identify import identify as identify_rows
-
-    return identify_rows(data, revision, files, length, seed, tokenizer, sources)
-
-
-@checked
-def import_rows(
-    data: Rows,
-    *,
-    tokenizer: Annotated[
-        str,
-        Option(help="Registry name, folder or Hub id; counts the lengths, of the model to run."),
-    ],
-    out: Annotated[Path | str, Option(help="New folder to write.")],
-    revision: Branch = None,
-    files: Files = "**/*",
-    length: Length = None,
-    sources: Sources = None,
-    skip_bad: Annotated[bool, Option(help="Leave out rows that cannot be read.")] = False,
-) -> Imported:
-    """Write anybody's rows as a frozen folder; print a report of their defects.
-
-        ruler-data import somebody/ruler-rows --tokenizer llama3 --out dist/theirs
+        ruler-data identify somebody/ruler-rows --tokenizer llama3 --out dist/theirs
 
     Raises:
         UsageError: there are no rows, or the folder or the tokenizer cannot be used.
-        RulerError: rows are bad and `skip_bad` is not set; nothing was written.
+        RulerError: a file cannot be read, or none of its rows; with `out`, rows are bad and
+            `skip_bad` is not set, and nothing was written.
     """
-    from ruler_builders.exchange import imports
+    from ruler_data.errors import UsageError
 
-    return imports.import_rows(
+    if out is None:
+        from ruler_builders.exchange.identify import identify as identify_rows
+
+        if skip_bad:
+            raise UsageError("--skip-bad", "is for rows that are written; give --out")
+        return identify_rows(data, revision, files, length, seed, tokenizer, sources)
+    from ruler_builders.exchange.imports import import_rows
+
+    if tokenizer is None:
+        raise UsageError("--out", "lengths are counted in a tokenizer; give --tokenizer")
+    return import_rows(
         data,
         tokenizer=tokenizer,
         out=Path(out),

@@ -1,4 +1,4 @@
-"""`ruler-data import`: anybody's rows as a frozen, hashed folder, and a report of their defects.
+"""`ruler-data identify --out`: anybody's rows as a frozen folder, and their defects.
 
     parse (`layouts`) -> solve, find the evidence -> count -> parquet -> card, manifest
 
