@@ -56,7 +56,8 @@ class Source:
             self.release.fetch(configs)
             return
         for config in configs:
-            name, expected = config_file(config), self.manifest.configs[config].sha256
+            name = config_file(config)
+            expected = self.manifest.configs[config].sha256
             try:
                 actual = sha256_file(self.folder / name)
             except OSError as error:
@@ -65,7 +66,9 @@ class Source:
                 raise RulerError(name, f"refused: sha256 expected {expected}, found {actual}")
 
     def __str__(self) -> str:
-        return f"{self.release.repo} {self.release.revision}" if self.release else str(self.folder)
+        if self.release:
+            return f"{self.release.repo} {self.release.revision}"
+        return str(self.folder)
 
 
 def open_source(where: str | Path, revision: str | None = None) -> Source:
@@ -80,8 +83,8 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
     folder = Path(os.path.expanduser(where))  # noqa: PTH111 - Path's raises for unknown users
     if where and folder.is_dir():
         if revision is not None:
-            msg = f"revision {quote(revision)}: {quote(where)} is a folder and has no revisions"
-            raise UsageError(msg)
+            problem = f"{quote(where)} is a folder and has no revisions"
+            raise UsageError(f"revision {quote(revision)}: {problem}")
         manifest = read_manifest(folder)
         manifest.check(FILENAME)
         return Source(folder, manifest)
@@ -130,8 +133,7 @@ def checked_rows(table: "pa.Table", first: int, config: str) -> Generator[Row, N
 
     for packed in packed_rows(table, first):
         if not packed.outputs:
-            msg = f"row {packed.index} has no gold answer"
-            raise ValueError(msg)
+            raise ValueError(f"row {packed.index} has no gold answer")
         yield packed.unpack(config)
 
 
@@ -165,7 +167,8 @@ class Rows(Sequence[Row]):
             RulerError: the file is not available, or is not the one that the manifest names.
         """
         source.fetch([config])
-        self.source, self.config = source, config
+        self.source = source
+        self.config = config
         self._path = source.folder / config_file(config)
         self._length = source.manifest.configs[config].rows
         self._group: tuple[int, pa.Table] | None = None
@@ -186,8 +189,7 @@ class Rows(Sequence[Row]):
         from ruler_data.parquet import SCHEMA, conformed, opened
 
         if not -len(self) <= index < len(self):
-            msg = f"{self.config} has {len(self)} rows, so none at {index}"
-            raise IndexError(msg)
+            raise IndexError(f"{self.config} has {len(self)} rows, so none at {index}")
         at = index % len(self)
         with readable(self.config):
             number = bisect_right(self._starts, at) - 1

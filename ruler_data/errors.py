@@ -34,7 +34,9 @@ class BudgetError(UsageError):
     """
 
     def __init__(self, task: str, need: int, limit: int, message: str = "") -> None:
-        self.task, self.need, self.limit = task, need, limit
+        self.task = task
+        self.need = need
+        self.limit = limit
         super().__init__(
             message
             or f"{task}: an empty haystack needs {need} tokens with room for the answer, "

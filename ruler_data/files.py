@@ -21,7 +21,9 @@ from ruler_data.errors import RulerError
 from ruler_data.names import quote
 
 #: Most bytes of a file of JSON, of a line in a file of lines, and of other text.
-JSON_BYTES, LINE_BYTES, TEXT_BYTES = 1 << 26, 1 << 26, 1 << 28
+JSON_BYTES = 1 << 26
+LINE_BYTES = 1 << 26
+TEXT_BYTES = 1 << 28
 #: Most bytes of a file that is downloaded, by the end of its name; others have their own measure.
 DOWNLOADED = {".json": JSON_BYTES, ".jinja": JSON_BYTES, ".md": JSON_BYTES, ".model": TEXT_BYTES}
 #: Most values in one JSON text, of which each takes up to 300 bytes in memory.
@@ -190,7 +192,9 @@ def _opened_to_write(path: Path, mode: int) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return os.fdopen(handle, "ab" if mode == os.O_APPEND else "wb")
+    if mode == os.O_APPEND:
+        return os.fdopen(handle, "ab")
+    return os.fdopen(handle, "wb")
 
 
 def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
@@ -201,8 +205,9 @@ def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
         error: of the system.
         need: how much space the file needs, for a full disk.
     """
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = f"{need}free space" if full else "make it writable, or choose another place"
+    remedy = "make it writable, or choose another place"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = f"{need}free space"
     problem = f"{error.strerror or error}; {remedy}, and run the same command again to resume"
     return RulerError(str(path), "cannot be written", problem)
 
@@ -226,8 +231,9 @@ def sync_folder(folder: Path) -> None:
 
 def cache_dir(*names: str) -> Path:
     """Return a folder in the user's cache (RULER_CACHE); losing it costs time and nothing else."""
-    folder = os.environ.get("RULER_CACHE")
-    return (Path(folder) if folder else _default_cache()).joinpath(*names)
+    if folder := os.environ.get("RULER_CACHE"):
+        return Path(folder, *names)
+    return _default_cache().joinpath(*names)
 
 
 def _default_cache() -> Path:

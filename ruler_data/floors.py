@@ -37,12 +37,15 @@ def floor(task: str, length: int, suite: str = "ruler") -> Floor | None:
     None for tasks that are not in the table, and for suites of users, whose tasks may have other
     parameters under the same names.
     """
-    by_length = table().get(task, {}) if is_packaged(suite) else {}
-    closest = min(by_length, key=lambda measured: abs(measured - length), default=None)
-    return None if closest is None else by_length[closest]
+    if not is_packaged(suite) or task not in table():
+        return None
+    by_length = table()[task]
+    return by_length[min(by_length, key=lambda measured: abs(measured - length))]
 
 
 def blind_floor(task: str, length: int, suite: str = "ruler") -> float | None:
     """Return the score, in [0, 1], of the best answer written without the context."""
     entry = floor(task, length, suite)
-    return entry.blind if entry else None
+    if entry is None:
+        return None
+    return entry.blind

@@ -66,17 +66,37 @@ class Sibling:
 
         info = manifest.tokenizer
         entry = REGISTRY.get(info.name)
-        ids = entry.ids if entry else filter(None, [info.hub_id])
+        models: tuple[str, ...] = ()
+        if info.is_pinned and entry:
+            models = tuple(entry.ids)
+        elif info.is_pinned and info.hub_id:
+            models = (info.hub_id,)
         return cls(
             repo=repo,
             tag=tag,
             commit=commit,
             tokenizer=info.name,
             fingerprint=info.identity or info.fingerprint,
-            models=tuple(ids) if info.is_pinned else (),
+            models=models,
             configs=tuple(manifest.configs),
             reserve=info.extra_reserve,
         )
+
+    def check(self) -> None:
+        """Refuse names with which an index from elsewhere could reach other files.
+
+        Raises:
+            UsageError: a name is not one of its kind.
+            ValueError: commit, fingerprint or reserve is wrong.
+        """
+        check_repo(self.repo)
+        check_revision(self.tag)
+        check_name("tokenizer", self.tokenizer)
+        hashes = f"{self.commit} {self.fingerprint}"
+        if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or self.reserve < 0:
+            raise ValueError(f"{self.repo}: commit, fingerprint or reserve is wrong")
+        for config in self.configs:
+            parse_config(config)
 
 
 @dataclass(frozen=True)
@@ -130,14 +150,7 @@ class Index:
                 raise RulerError(where, problem)
             siblings = TypeAdapter(tuple[Sibling, ...]).validate_python(body["siblings"])
             for sibling in siblings:
-                check_repo(sibling.repo)
-                check_revision(sibling.tag)
-                check_name("tokenizer", sibling.tokenizer)
-                hashes = f"{sibling.commit} {sibling.fingerprint}"
-                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or sibling.reserve < 0:
-                    raise ValueError(f"{sibling.repo}: commit, fingerprint or reserve is wrong")
-                for config in sibling.configs:
-                    parse_config(config)
+                sibling.check()
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
             reason = f"{type(error).__name__}: {quote(str(error).splitlines()[0], 120)}"
             raise RulerError(where, f"not an index of ruler-data ({reason})") from error
@@ -220,15 +233,15 @@ class FindResult:
 
     def _repr_html_(self) -> str:
         names = ("model", "load", "run", "build", "note")
-        known = [(name, getattr(self, name)) for name in names]
-        return html_table(("", ""), [line for line in known if line[1]])
+        lines = [(name, getattr(self, name)) for name in names]
+        return html_table(("", ""), [line for line in lines if line[1]])
 
     @property
     def load(self) -> str:
         """Python that loads the rows; empty if there is no release."""
         if (release := self.release) is None:
             return ""
-        config = release.configs[0] if release.configs else "vt_4096"
+        config = next(iter(release.configs), "vt_4096")
         return f'load_dataset("{release.repo}", "{config}", split="test", revision="{release.tag}")'
 
     @property
@@ -238,15 +251,17 @@ class FindResult:
 
         if (release := self.release) is None:
             return ""
-        is_name = self.model in REGISTRY or self.model in ALIASES
-        model = "MODEL" if is_name else shlex.quote(self.model)
-        rows = f"--data {release.repo} --revision {release.tag}"
-        protocol = (
-            " --protocol thinking" if release.reserve else " --protocol chat" * bool(self.note)
-        )
+        model = shlex.quote(self.model)
+        if self.model in REGISTRY or self.model in ALIASES:
+            model = "MODEL"
+        command = f"ruler-eval run --data {release.repo} --revision {release.tag} --model {model}"
+        if release.reserve:
+            command += " --protocol thinking"
+        elif self.note:
+            command += " --protocol chat"
         if self.note:
-            protocol += f" --option api=chat --tokenizer {release.tokenizer} --base-url ADDRESS"
-        return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{release.tokenizer}"
+            command += f" --option api=chat --tokenizer {release.tokenizer} --base-url ADDRESS"
+        return f"{command} --out runs/{release.tokenizer}"
 
 
 #: Whose rows a model without a public tokenizer takes.
@@ -303,11 +318,14 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
     from ruler_data.tokenizers.registry import known_name, load_tokenizer_of
 
     model = str(model)
-    index = releases_of(repo) if repo else Index()
+    index = Index()
+    if repo:
+        index = releases_of(repo)
     served, note = _of_api(model) or (model, "")
     served = served or API_ROWS
     build = f"ruler-data build --tokenizer {shlex.quote(known_name(served) or served)}"
-    build += f" --reserve {reserve}" if reserve else ""
+    if reserve:
+        build += f" --reserve {reserve}"
     listed = index.of_model(model, reserve)
     try:
         tokenizer = load_tokenizer_of(served, allow_download=listed is None)

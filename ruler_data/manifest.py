@@ -286,7 +286,9 @@ class Manifest:
         """The protocol of `ruler-eval` that these rows are made for."""
         if self.chat_template:
             return "base"
-        return "thinking" if self.tokenizer.extra_reserve else "completion"
+        if self.tokenizer.extra_reserve:
+            return "thinking"
+        return "completion"
 
     def select(
         self, tasks: Collection[str] | None = None, lengths: Collection[int] | None = None
@@ -298,26 +300,16 @@ class Manifest:
         """
         if not tasks and not lengths:
             return tuple(self.configs)
-        parsed = {name: parse_config(name) for name in self.configs}
-        for kind, values, at in (("task", tasks, 0), ("length", lengths, 1)):
-            choices = sorted({name_parts[at] for name_parts in parsed.values()})
-            for value in values or ():
-                if value not in choices:
-                    listed = ", ".join(map(str, choices))
-                    hint = near(str(value), map(str, choices))
-                    msg = (
-                        f"{kind} {quote(str(value))} is not in the manifest{hint}; it has {listed}"
-                    )
-                    raise UsageError(msg)
-        names = tuple(
-            name
-            for name, (task, length) in parsed.items()
-            if (not tasks or task in tasks) and (not lengths or length in lengths)
-        )
+        places = {name: parse_config(name) for name in self.configs}
+        _check_choices("task", tasks, {task for task, _ in places.values()})
+        _check_choices("length", lengths, {length for _, length in places.values()})
+        names = list[str]()
+        for name, (task, length) in places.items():
+            if (not tasks or task in tasks) and (not lengths or length in lengths):
+                names.append(name)
         if not names:
-            msg = "no config has one of these tasks at one of these lengths"
-            raise UsageError(msg)
-        return names
+            raise UsageError("no config has one of these tasks at one of these lengths")
+        return tuple(names)
 
     def check(self, where: str) -> None:
         """Refuse names with which a manifest from elsewhere could reach other files.
@@ -371,11 +363,13 @@ class Manifest:
                 raise UsageError(where, f"{written}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == layout(body)  # otherwise it may hold a key twice
-            digest, computed = body.pop("digest"), _self_digest(body)
+            digest = body.pop("digest")
+            computed = _self_digest(body)
         except ValidationError as error:
             first = error.errors()[0]
-            place, why = ".".join(map(str, first["loc"])), f"{first['msg']}; build it again"
-            raise RulerError(where, "not a manifest", place, why) from error
+            place = ".".join(map(str, first["loc"]))
+            problem = f"{first['msg']}; build it again"
+            raise RulerError(where, "not a manifest", place, problem) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             cause = f"not a manifest ({type(error).__name__}: {error}); build it again"
             raise RulerError(where, cause) from error
@@ -398,11 +392,13 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         raise UsageError(where, "there is no such folder")
     if not (folder / FILENAME).exists():
-        remedy = "run `ruler-data build` with the same options to finish it"
-        begun = (folder / STATE).exists() or any(folder.glob("*/*.parquet"))
         if (folder / "run.json").exists():
             raise UsageError(where, "it is a run; `ruler-eval status` shows it")
-        raise UsageError(where, f"it has no {FILENAME}", *[remedy] * begun)
+        problem = f"it has no {FILENAME}"
+        if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
+            remedy = "run `ruler-data build` with the same options to finish it"
+            raise UsageError(where, problem, remedy)
+        raise UsageError(where, problem)
     return read_manifest_file(folder / FILENAME, FILENAME)
 
 
@@ -419,13 +415,24 @@ def read_manifest_file(path: Path, where: str) -> Manifest:
     return Manifest.from_json(text, where)
 
 
+def _check_choices(kind: str, values: Collection[Any] | None, choices: Collection[Any]) -> None:
+    for value in values or ():
+        if value not in choices:
+            names = [str(choice) for choice in sorted(choices)]
+            hint = near(str(value), names)
+            problem = f"is not in the manifest{hint}; it has {', '.join(names)}"
+            raise UsageError(f"{kind} {quote(str(value))} {problem}")
+
+
 def shown_seed(seed: int) -> str:
     """Return a seed for display; a private one is not revealed.
 
     >>> shown_seed(42), shown_seed(2**63)
     ('42', 'a private one')
     """
-    return "a private one" if seed >= PRIVATE_SEEDS else str(seed)
+    if seed >= PRIVATE_SEEDS:
+        return "a private one"
+    return str(seed)
 
 
 def layout(body: Mapping[str, Any]) -> str:

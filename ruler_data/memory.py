@@ -19,12 +19,15 @@ GIB = 1 << 30
 VARIABLE = "RULER_MEMORY"
 LEAST_SETTING = 2
 #: Bounds of the limit where the variable is not set.
-LEAST, MOST = 4 * GIB, 16 * GIB
+LEAST = 4 * GIB
+MOST = 16 * GIB
 #: Tokens of rows from which a worker needs more memory, and what it needs below and above.
 LONG = 131_072
-WORKER, LONG_WORKER = 2 * GIB, 4 * GIB
+WORKER = 2 * GIB
+LONG_WORKER = 4 * GIB
 #: Where Linux says of which control groups a process is, and where those are.
-MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+GROUPS = Path("/sys/fs/cgroup")
 
 
 def limit_process() -> None:
@@ -98,9 +101,11 @@ def _group_files() -> Iterator[Path]:
     for line in lines:
         _, controllers, place = line.split(":", 2)
         if controllers == "":  # version 2
-            root, name = GROUPS, "memory.max"
+            root = GROUPS
+            name = "memory.max"
         elif "memory" in controllers.split(","):  # version 1
-            root, name = GROUPS / "memory", "memory.limit_in_bytes"
+            root = GROUPS / "memory"
+            name = "memory.limit_in_bytes"
         else:
             continue
         group = Path(place)
@@ -113,14 +118,20 @@ def most_workers(longest: int) -> int | None:
     size = limit()
     if size is None:
         return None
-    return max(1, size // (LONG_WORKER if longest > LONG else WORKER))
+    return max(1, size // _need(longest))
+
+
+def _need(longest: int) -> int:
+    """Return the bytes that a worker needs for rows of so many tokens."""
+    if longest > LONG:
+        return LONG_WORKER
+    return WORKER
 
 
 def shared(longest: int) -> str:
     """Return how workers share the limit, for rows of so many tokens."""
-    need = LONG_WORKER if longest > LONG else WORKER
     size = limit() or 0
-    return f"as each needs {need // GIB} of the {size / GIB:.3g} GiB for all; {_remedy()}"
+    return f"as each needs {_need(longest) // GIB} of the {size / GIB:.3g} GiB for all; {_remedy()}"
 
 
 def failure(error: BaseException) -> str:
@@ -131,7 +142,9 @@ def failure(error: BaseException) -> str:
     if type(error).__name__ == "PanicException":
         line = str(error).partition("\n")[0][:300]
         return f"a library failed ({line}), possibly for lack of memory; {_remedy()}"
-    return excess() if isinstance(error, MemoryError) else ""
+    if isinstance(error, MemoryError):
+        return excess()
+    return ""
 
 
 def excess() -> str:

@@ -15,6 +15,8 @@ MOST_ROWS = 10_000
 _NUMBER = r"(?:0|[1-9]\d{0,5})"
 _TAG = re.compile(rf"v({_NUMBER}\.{_NUMBER}\.{_NUMBER})", re.ASCII)
 _LENGTH = re.compile(r"([1-9][0-9]{0,7})([km]?)", re.IGNORECASE)
+#: Tokens of a unit that a length is given in.
+UNITS = {"": 1, "k": 1024, "m": 1024**2}
 
 
 def config_name(task: str, length: int) -> str:
@@ -58,8 +60,8 @@ def parse_config(name: str) -> tuple[str, int]:
     """
     match = _CONFIG.fullmatch(name)
     if match is None:
-        msg = f"{quote(name)} is not a config; a config is named TASK_LENGTH, e.g. vt_4096"
-        raise UsageError(msg)
+        remedy = "a config is named TASK_LENGTH, e.g. vt_4096"
+        raise UsageError(f"{quote(name)} is not a config; {remedy}")
     return match["task"], int(match["length"])
 
 
@@ -69,7 +71,9 @@ def short_length(length: int) -> str:
     >>> short_length(131072), short_length(1000)
     ('128K', '1,000')
     """
-    return f"{length // 1024}K" if length % 1024 == 0 else f"{length:,}"
+    if length % 1024 == 0:
+        return f"{length // 1024}K"
+    return f"{length:,}"
 
 
 def parse_length(text: str, option: str = "--lengths") -> int:
@@ -81,11 +85,12 @@ def parse_length(text: str, option: str = "--lengths") -> int:
     Raises:
         UsageError: the text is not a length.
     """
-    match = _LENGTH.fullmatch(text)
-    tokens = int(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()] if match else 0
+    tokens = 0
+    if match := _LENGTH.fullmatch(text):
+        tokens = int(match[1]) * UNITS[match[2].lower()]
     if not 0 < tokens < 10**8:
-        msg = f"{option} {quote(text)}: not a number of tokens from 1 to 99999999, e.g. 4096 or 4k"
-        raise UsageError(msg)
+        problem = "not a number of tokens from 1 to 99999999, e.g. 4096 or 4k"
+        raise UsageError(f"{option} {quote(text)}: {problem}")
     return tokens
 
 
@@ -98,12 +103,15 @@ def parse_names(names: str | int | Iterable[object] | None, option: str = "") ->
     Raises:
         UsageError: a named option has no names, not even `all`.
     """
-    pieces = str(names).split(",") if isinstance(names, str | int) else names or ()
-    texts = tuple(str(name).strip() for name in pieces if str(name).strip())
+    if isinstance(names, str | int):
+        names = str(names).split(",")
+    stripped = [str(name).strip() for name in names or ()]
+    texts = tuple(filter(None, stripped))
     if option and not texts and names is not None:
-        msg = f"{option} is empty; give names, or `all`"
-        raise UsageError(msg)
-    return () if option and "all" in texts else texts
+        raise UsageError(f"{option} is empty; give names, or `all`")
+    if option and "all" in texts:
+        return ()
+    return texts
 
 
 def parse_lengths(
@@ -119,7 +127,9 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "config"), counted(1200, "row")
     ('1 config', '1,200 rows')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -133,8 +143,8 @@ def parse_shard(text: str) -> tuple[int, int]:
     """
     match = _SHARD.fullmatch(text)
     if match is None or int(match[1]) >= int(match[2]):
-        msg = f"--shard {quote(text)}: not a shard; write I/N with I from 0 to N-1, e.g. 0/8"
-        raise UsageError(msg)
+        problem = "not a shard; write I/N with I from 0 to N-1, e.g. 0/8"
+        raise UsageError(f"--shard {quote(text)}: {problem}")
     return int(match[1]), int(match[2])
 
 
@@ -145,11 +155,10 @@ def check_name(kind: str, name: str) -> str:
         UsageError: it holds a slash, a control character, a leading dash or dot, or is too long.
     """
     if not _SAFE.fullmatch(name) or ".." in name:
-        msg = (
+        raise UsageError(
             f"{kind} {quote(name)} is not a valid name; use letters, digits, '.', '_' and '-', "
             "at most 96 characters, beginning with a letter or a digit"
         )
-        raise UsageError(msg)
     return name
 
 
@@ -164,8 +173,8 @@ def check_repo(repo: str) -> str:
     """
     owner, _, name = repo.partition("/")
     if not (owner and name) or name.endswith((".git", ".ipynb", "-", ".")) or "--" in repo:
-        msg = f"repo {quote(repo)} is not a repo of the Hub; name one as OWNER/NAME, e.g. org/ruler"
-        raise UsageError(msg)
+        remedy = "name one as OWNER/NAME, e.g. org/ruler"
+        raise UsageError(f"repo {quote(repo)} is not a repo of the Hub; {remedy}")
     check_name("repo", owner)
     check_name("repo", name)
     return repo
@@ -209,4 +218,6 @@ def quote(text: str, limit: int = 60) -> str:
     '"it\'s..."'
     """
     escaped = ascii(text)
-    return escaped if len(escaped) <= limit else f"{escaped[:limit]}...{escaped[0]}"
+    if len(escaped) <= limit:
+        return escaped
+    return f"{escaped[:limit]}...{escaped[0]}"

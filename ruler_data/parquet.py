@@ -93,27 +93,33 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
             columns.append(texts_array(values))
         elif kind == pa.int32():
             columns.append(int_array(values))
-        elif name == "evidence":  # in one step, because cwe has 300 spans a row
-            spans = [
-                np.array(pairs_of_row, dtype=np.int64).reshape(-1, 2) for pairs_of_row in values
-            ]
-            sides = map(int_array, np.concatenate([NO_SPANS, *spans]).T)
-            ends = np.cumsum([0, *map(len, spans)])
-            pairs = pa.StructArray.from_arrays([*sides], fields=[*_SPAN])
-            columns.append(pa.ListArray.from_arrays(int_array(ends), pairs))
+        elif name == "evidence":
+            columns.append(_span_lists_array(values))
         elif name == "haystack":
-            pairs = np.array([value or (0, 0) for value in values]).reshape(-1, 2)
-            is_there = np.packbits(
-                np.array([value is not None for value in values], bool), bitorder="little"
-            )
-            children = [int_array(side) for side in pairs.T]
-            data = [pa.py_buffer(is_there)]
-            columns.append(pa.Array.from_buffers(_SPAN, len(values), data, children=children))
+            columns.append(_spans_array(values))
         else:
             ends = np.cumsum([0, *map(len, values)])
             texts = texts_array(chain.from_iterable(values))
             columns.append(pa.ListArray.from_arrays(int_array(ends), texts))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _span_lists_array(values: Sequence[Any]) -> pa.ListArray:
+    """Return the spans of rows as an array, in one step, because cwe has 300 a row."""
+    spans = [np.array(value, dtype=np.int64).reshape(-1, 2) for value in values]
+    ends = np.cumsum([0, *map(len, spans)])
+    starts_and_ends = np.concatenate([NO_SPANS, *spans]).T
+    pairs = pa.StructArray.from_arrays([*map(int_array, starts_and_ends)], fields=[*_SPAN])
+    return pa.ListArray.from_arrays(int_array(ends), pairs)
+
+
+def _spans_array(values: Sequence[Span | None]) -> pa.StructArray:
+    """Return one span of each row, or none, as an array."""
+    pairs = np.array([value or (0, 0) for value in values]).reshape(-1, 2)
+    is_there = np.array([value is not None for value in values], bool)
+    validity = pa.py_buffer(np.packbits(is_there, bitorder="little"))
+    children = [int_array(side) for side in pairs.T]
+    return pa.Array.from_buffers(_SPAN, len(values), [validity], children=children)
 
 
 def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Table:
@@ -123,8 +129,11 @@ def conformed(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> pa.Tabl
         KeyError: a column is missing.
         ArrowInvalid: a column has another type.
     """
-    table, schema = table.select(columns), pa.schema([SCHEMA.field(name) for name in columns])
-    return table if table.schema.equals(schema) else table.cast(schema)
+    table = table.select(columns)
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    if table.schema.equals(schema):
+        return table
+    return table.cast(schema)
 
 
 #: Rows that are decoded at once of a file whose row groups anybody may have made.
@@ -211,16 +220,16 @@ def check_filled(group: pa.Table, first: int) -> None:
         if any(map(_has_nulls, group[name].chunks)):
             column = group[name].combine_chunks()
             place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))
-            msg = f"row {first + place}: {name} has no value"
-            raise ValueError(msg)
+            raise ValueError(f"row {first + place}: {name} has no value")
 
 
 def _has_nulls(values: pa.Array) -> bool:
     """Whether a value is missing, or a part of one."""
     if values.null_count or not isinstance(values, pa.ListArray | pa.StructArray):
         return bool(values.null_count)
-    children = values.flatten()
-    return any(map(_has_nulls, children if isinstance(children, list) else [children]))
+    if isinstance(values, pa.StructArray):
+        return any(map(_has_nulls, values.flatten()))
+    return _has_nulls(values.flatten())
 
 
 def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]:
@@ -232,17 +241,26 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
     check_filled(group, first)
     for batch in conformed(group).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
-        texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")
+        texts = columns.pop("context").cast(pa.binary())
+        evidence = columns.pop("evidence")
         spans = np.stack([integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1)
-        edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
+        edges = _edges(evidence)
         haystacks = columns.pop("haystack").to_pylist()
         rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
         plain = (dict(zip(columns, row, strict=True)) for row in rows)
         for text, values, (start, end), span in zip(texts, plain, edges, haystacks, strict=True):
             values["outputs"] = tuple(values["outputs"])
             context = memoryview(text.as_buffer())
-            haystack = Span(int(span["start"]), int(span["end"])) if span else None
+            haystack = None
+            if span:
+                haystack = Span(int(span["start"]), int(span["end"]))
             yield PackedRow(**values, context=context, evidence=spans[start:end], haystack=haystack)
+
+
+def _edges(lists: pa.ListArray) -> Iterator[tuple[int, int]]:
+    """Return where the items of each list begin and end among all of them."""
+    ends = np.cumsum(integers(lists.value_lengths()))
+    return pairwise([0, *ends.tolist()])
 
 
 def rows_without_context(task: str, table: pa.Table) -> Iterator[Row]:
@@ -253,8 +271,7 @@ def rows_without_context(task: str, table: pa.Table) -> Iterator[Row]:
         evidence = columns.pop("evidence").combine_chunks()
         sides = [evidence.flatten().field(side).to_pylist() for side in (0, 1)]
         pairs = [*map(Span, *sides)]
-        edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
-        spans = (tuple(pairs[start:end]) for start, end in edges)
+        spans = (tuple(pairs[start:end]) for start, end in _edges(evidence))
     values: dict[str, Any] = {}
     values |= {"task": repeat(task), "context": repeat(""), "haystack": repeat(None)}
     values |= {name: column.to_pylist() for name, column in columns.items()}

@@ -106,7 +106,9 @@ class Procedure:
         """
         options = dict(chosen)
         for name, value in fixed.items():
-            choice = value if isinstance(value, tuple) else (value,)
+            choice = (value,)
+            if isinstance(value, tuple):
+                choice = value
             if value is None or chosen[name] in choice:
                 continue
             if chosen[name] is not None:
@@ -132,10 +134,10 @@ def _procedure(name: str, table: dict[str, Any]) -> Procedure:
     sources = tuple(Citation(**source) for source in table.pop("sources"))
     differs = tuple(Difference(**difference) for difference in table.pop("differs"))
     evidence = tuple(Evidence(**entry) for entry in table.pop("evidence", ()))
-    values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
-    }
-    return Procedure(name=name, sources=sources, differs=differs, evidence=evidence, **values)
+    for key, value in table.items():
+        if isinstance(value, list):
+            table[key] = tuple(value)
+    return Procedure(name=name, sources=sources, differs=differs, evidence=evidence, **table)
 
 
 def find_procedure(name: str) -> Procedure:
@@ -145,6 +147,6 @@ def find_procedure(name: str) -> Procedure:
         UsageError: there is none.
     """
     if name not in procedures():
-        msg = f"--procedure {quote(name)}: not known; known: {', '.join(procedures())}"
-        raise UsageError(msg)
+        names = ", ".join(procedures())
+        raise UsageError(f"--procedure {quote(name)}: not known; known: {names}")
     return procedures()[name]

@@ -9,7 +9,7 @@ from ruler_data.names import parse_config
 from ruler_data.terminal import err, is_terminal, raise_if_interrupted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
 T = TypeVar("T")
 
@@ -35,11 +35,7 @@ def progress_bars() -> "Progress":
             super().update(task_id, **changes)
             if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
                 self.logged = time.monotonic()
-                task = self.tasks[0]
-                left = "" if task.time_remaining is None else f"{task.time_remaining:,.0f} s left"
-                share = "" if task.total is None else f"{task.percentage:.0f} %"
-                figures = (task.fields["items"], share, task.fields["speed"], left)
-                err.print(f"{task.description}: {', '.join(filter(None, figures))}")
+                err.print(_log_line(self.tasks[0]))
 
     # One line at 80 columns: name 24, bar 10, share 4, items 11, speed 11, time 7, "left" and gaps.
     return Bars(
@@ -57,20 +53,34 @@ def progress_bars() -> "Progress":
     )
 
 
+def _log_line(task: "Task") -> str:
+    """Return what a log says of a bar."""
+    figures = [task.fields["items"]]
+    if task.total is not None:
+        figures.append(f"{task.percentage:.0f} %")
+    figures.append(task.fields["speed"])
+    if task.time_remaining is not None:
+        figures.append(f"{task.time_remaining:,.0f} s left")
+    return f"{task.description}: {', '.join(filter(None, figures))}"
+
+
 class Advance:
     """Advances a bar by rows of a config; `skip` takes out rows that an earlier run finished."""
 
     def __init__(self, bars: "Progress", task: "TaskID") -> None:
-        self._bars, self._task = bars, task
-        self._done, self._started = 0, time.monotonic()
+        self._bars = bars
+        self._task = task
+        self._done = 0
+        self._started = time.monotonic()
 
     def __call__(self, config: str, rows: int) -> None:
         """Advance the bar; a signal that came meanwhile stops the work."""
         raise_if_interrupted()
         self._done += rows
         speed = per_second(self._done / (time.monotonic() - self._started))
-        step, items = rows * parse_config(config)[1], f"{self._done} rows"
-        self._bars.update(self._task, advance=step, description=config, items=items, speed=speed)
+        tokens = rows * parse_config(config)[1]
+        items = f"{self._done} rows"
+        self._bars.update(self._task, advance=tokens, description=config, items=items, speed=speed)
         if self._bars.finished:
             self._bars.stop()
 
@@ -87,7 +97,9 @@ def per_second(rows: float) -> str:
     >>> per_second(893.4), per_second(2.14), per_second(0.0123)
     ('893 rows/s', '2.1 rows/s', '0.012 rows/s')
     """
-    return f"{rows:,.0f} rows/s" if rows >= 10 else f"{rows:.2g} rows/s"
+    if rows >= 10:
+        return f"{rows:,.0f} rows/s"
+    return f"{rows:.2g} rows/s"
 
 
 @contextmanager
@@ -132,7 +144,9 @@ def transfer(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
         return
     with progress_bars() as bars:
         task = bars.add_task(name, total=total, items="", speed="")
-        size = f"/{total / 1e6:.1f}" if total else ""
+        size = ""
+        if total:
+            size = f"/{total / 1e6:.1f}"
 
         def advance(received: int) -> None:
             raise_if_interrupted()

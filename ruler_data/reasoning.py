@@ -55,13 +55,18 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     ((None, 'It is 5.'), ('Let me see.', 'It is 5.'))
     """
     if not is_in(text):
-        return (text.strip(), "") if opened else (None, text)
+        if opened:
+            return text.strip(), ""
+        return None, text
     marks = _last(text)
     final = max(marks, key=lambda mark: marks[mark])
-    end = len(text) if _is_open(marks) else marks[final]
+    end = marks[final]
+    if _is_open(marks):
+        end = len(text)
     thought = text[:end].removesuffix(final).strip()
-    first = _MARK.match(thought)
-    return thought[first.end() if first else 0 :].strip(), text[end:].lstrip()
+    if first := _MARK.match(thought):
+        thought = thought[first.end() :].strip()
+    return thought, text[end:].lstrip()
 
 
 def _last(text: str) -> dict[str, int]:

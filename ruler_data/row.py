@@ -171,7 +171,8 @@ class PackedRow:
 
     def unpack(self, config: str = "") -> Row:
         """Return the row with plain fields, and the config that it was read from."""
-        text, spans = str(self.context, "utf-8"), tuple(map(_SPAN, self.evidence.tolist()))
+        text = str(self.context, "utf-8")
+        spans = tuple(map(_SPAN, self.evidence.tolist()))
         return Row(**columns(self) | {"context": text, "evidence": spans, "config": config})
 
 
@@ -247,8 +248,11 @@ def _question(row: Row | PackedRow) -> list[bytes]:
 
 def _spans(spans: "tuple[Span, ...] | NDArray[np.int64]") -> list[bytes]:
     """Return `start-end` of all spans, formatted in one step because cwe has 300 per row."""
-    flat = chain.from_iterable(spans if isinstance(spans, tuple) else spans.tolist())
-    return ((b"%d-%d " * len(spans)) % tuple(flat)).split()
+    pairs: Iterable[Iterable[int]] = spans
+    if not isinstance(spans, tuple):
+        pairs = spans.tolist()
+    numbers = tuple(chain.from_iterable(pairs))
+    return ((b"%d-%d " * len(spans)) % numbers).split()
 
 
 def digest_rows(rows: Iterable[Row | PackedRow]) -> str:

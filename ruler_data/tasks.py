@@ -96,32 +96,50 @@ class Niah:
     @property
     def impossible(self) -> str:
         """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
+        return (
+            self._wrong_counts()
+            or self._wrong_haystack()
+            or self._wrong_place()
+            or self._wrong_association()
+        )
+
+    def _wrong_counts(self) -> str:
         if self.queries > self.keys:
             return f"queries: {self.queries} keys are queried and there are {self.keys}"
         if self.depths == 1:
             return "depths: a grid has at least two depths"
-        if self.residues and (self.haystack != "domains" or self.depths):
-            return "residues: needs a haystack of domains, and no grid of depths"
         if self.depths and self.keys * self.values > 1:
             return "depths: a grid needs one needle per row"
-        if self.wording != "plain" and self.haystack == "needles":
-            return f"wording: a {self.wording} needle would stand out in a haystack of needles"
         if self.none == "true" and self.queries * self.values > 1:
             return "none: a missing key needs one query and one value"
+        return ""
+
+    def _wrong_haystack(self) -> str:
+        if self.residues and (self.haystack != "domains" or self.depths):
+            return "residues: needs a haystack of domains, and no grid of depths"
+        if self.wording != "plain" and self.haystack == "needles":
+            return f"wording: a {self.wording} needle would stand out in a haystack of needles"
         if self.haystack == "domains" and not self.domains:
             return "haystack: `domains` needs the key `domains`"
         if self.domains and self.haystack != "domains":
             return f"domains: only for a haystack of domains, and this one is of {self.haystack}"
         if len(set(self.domains)) < len(self.domains):
             return "domains: one occurs twice"
-        if self.ordinal and not 2 <= self.values <= len(ORDINALS):
-            return (
-                f"ordinal: needs 2 to {len(ORDINALS)} values of a key, and there are {self.values}"
-            )
-        if self.ordinal and (self.queries > 1 or self.none != "no"):
+        return ""
+
+    def _wrong_place(self) -> str:
+        if not self.ordinal:
+            return ""
+        most = len(ORDINALS)
+        if not 2 <= self.values <= most:
+            return f"ordinal: needs 2 to {most} values of a key, and there are {self.values}"
+        if self.queries > 1 or self.none != "no":
             return "ordinal: the question is about one value, which is there"
-        if self.ordinal and self.wording == "split":
+        if self.wording == "split":
             return "ordinal: a needle in two places has no place among others"
+        return ""
+
+    def _wrong_association(self) -> str:
         if self.wording != "associated":
             return ""
         if self.keys > ASSOCIATIONS or self.queries > 1:
@@ -129,6 +147,22 @@ class Niah:
         if self.key_type != "words" or self.lookalikes or self.none != "no":
             return "wording: associated needs keys of words, without `lookalikes` and `none`"
         return ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources that rows are made of."""
+        names = list[str]()
+        if self.haystack == "essays":
+            names.append("essays")
+        names += [f"domain_{name}" for name in self.domains]
+        draws_words = self.value_type == "words" or self.wording == "split"
+        if self.wording == "associated":
+            names.append("associations")
+        else:
+            draws_words = draws_words or self.key_type == "words"
+        if draws_words:
+            names.append("words")
+        return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -168,6 +202,7 @@ class Cwe:
     example: bool = True
     vocabulary: Annotated[int, Interval(ge=3, le=8000)] | None = None
     family: Literal["cwe"] = "cwe"
+    sources = ("words",)
 
     @property
     def impossible(self) -> str:
@@ -220,6 +255,11 @@ class Qa:
     source: str
     documents: Literal["all", "none"] = "all"
     family: Literal["qa"] = "qa"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources that rows are made of."""
+        return (self.source,)
 
     @property
     def impossible(self) -> str:
@@ -291,7 +331,18 @@ class Ruler2:
             return "soft_part"
         if self.kind == "mk_niah" and self.level in ("medium", "hard"):
             return "letter"
-        return "soft_last" if (self.kind, self.level) == ("mv_niah", "medium") else "soft_all"
+        if self.kind == "mv_niah" and self.level == "medium":
+            return "soft_last"
+        return "soft_all"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the sources that rows are made of."""
+        if self.kind == "qa":
+            return ("hotpotqa",)
+        if self.level == "basic":
+            return ("words",)
+        return ("mmlu",)
 
 
 Params = Niah | Vt | Cwe | Fwe | Qa | Graph | Ruler2
@@ -371,27 +422,16 @@ class Task:
 
     def below(self, index: int) -> int:
         """Return by how many tokens row `index` is shorter than its config's length, exactly."""
-        residues = self.params.residues if isinstance(self.params, Niah) else 0
-        return index % residues if residues else 0
+        if isinstance(self.params, Niah) and self.params.residues:
+            return index % self.params.residues
+        return 0
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the sources that its rows are made of."""
-        params = self.params
-        if isinstance(params, Qa):
-            return (params.source,)
-        if isinstance(params, Ruler2):
-            documents = ("hotpotqa",) if params.kind == "qa" else ("mmlu",)
-            return ("words",) if params.level == "basic" and params.kind != "qa" else documents
-        if isinstance(params, Niah):
-            essays = ("essays",) if params.haystack == "essays" else ()
-            domains = tuple(f"domain_{name}" for name in params.domains)
-            associated = params.wording == "associated"
-            associations = ("associations",) if associated else ()
-            drawn = {params.value_type} | (set() if associated else {params.key_type})
-            words = ("words",) if "words" in drawn or params.wording == "split" else ()
-            return essays + domains + associations + words
-        return ("words",) if isinstance(params, Cwe) else ()
+        if isinstance(self.params, Vt | Fwe | Graph):
+            return ()
+        return self.params.sources
 
 
 def of_family(table: Mapping[type, T], task: Task, where: str) -> T:
@@ -449,10 +489,13 @@ def task_place(name: str) -> tuple[int, tuple[tuple[int, str], ...]]:
     """
     if name in TASKS:
         return list(TASKS).index(name), ()
-    pieces = re.split(r"([0-9]+)", name)
-    return len(TASKS), tuple(
-        (int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces
-    )
+    pieces = list[tuple[int, str]]()
+    for piece in re.split(r"([0-9]+)", name):
+        if piece.isdigit():
+            pieces.append((int(piece), ""))
+        else:
+            pieces.append((-1, piece))
+    return len(TASKS), tuple(pieces)
 
 
 def config_place(config: str) -> tuple[object, int]:

@@ -8,20 +8,19 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from difflib import get_close_matches
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Condition, Event, Thread
 from types import FrameType, NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     NoReturn,
     Union,
-    cast,
     get_args,
     get_origin,
 )
@@ -35,6 +34,14 @@ from ruler_data.errors import RulerError, Stopped, UsageError
 from ruler_data.names import quote
 from ruler_data.signatures import declared, options_of
 from ruler_data.version import DATA_VERSION, __version__
+
+if TYPE_CHECKING:
+    import typer
+    from typer.exceptions import TyperException
+
+
+#: Columns of a pipe, where no table may cut a hash.
+PIPE_COLUMNS = 200
 
 
 class SafeConsole(Console):
@@ -50,11 +57,14 @@ class SafeConsole(Console):
 
     @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
-        """Columns and lines; a pipe is so wide that no table cuts a hash, unless COLUMNS is set."""
+        """Columns and lines; of a pipe, as COLUMNS says, or `PIPE_COLUMNS`."""
         size = super().size
+        if self.is_terminal:
+            return size
         width = os.environ.get("COLUMNS", "")
-        columns = int(width) if width.isdecimal() and int(width) else 200
-        return size if self.is_terminal else ConsoleDimensions(columns, size.height)
+        if width.isdecimal() and int(width) > 0:
+            return ConsoleDimensions(int(width), size.height)
+        return ConsoleDimensions(PIPE_COLUMNS, size.height)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -64,7 +74,10 @@ class SafeConsole(Console):
             for column in renderable.columns:
                 column.overflow = "fold"
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
 
 def visible(text: str) -> str:
@@ -72,14 +85,23 @@ def visible(text: str) -> str:
     return text.translate(_PICTURES)
 
 
-#: Also the characters that reorder text; those without a picture get the replacement character.
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"} | {
-    127: 0x2421,
-    **dict.fromkeys([*range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
-}
+def _pictures() -> dict[int, int]:
+    """Return the pictures of control characters, by code.
 
-out, err = SafeConsole(), SafeConsole(stderr=True)
+    Also of the characters that reorder text; those without a picture get the replacement character.
+    """
+    pictures = {code: 0x2400 + code for code in range(32)}
+    del pictures[ord("\n")]
+    pictures[127] = 0x2421
+    for codes in (range(128, 160), range(0x202A, 0x202F), range(0x2066, 0x206A)):
+        pictures.update(dict.fromkeys(codes, 0xFFFD))
+    return pictures
 
+
+_PICTURES = _pictures()
+
+out = SafeConsole()
+err = SafeConsole(stderr=True)
 
 #: The signal that arrived, if any.
 _signals: list[int] = []
@@ -100,47 +122,65 @@ def is_terminal() -> bool:
 def run(program: str, command: Callable[[], object]) -> NoReturn:
     """Run a program's command; an error that the user can fix is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
-    if sys.stdout is None or sys.stderr is None:  # its file is closed, e.g. by `>&-`
-        nothing = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
-        sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
-    if not is_terminal():
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is no error
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     if sys.platform == "win32":
         sys.exit(_fail(program, "Windows is not supported; use Linux, macOS, or WSL on Windows", 2))
     _signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    code = 0
-    try:
-        with _watched_signals():
-            command()
-    except SystemExit as end:  # raised by typer at the end
-        code = end.code if isinstance(end.code, int) else 1
-    except RulerError as error:
-        code = _fail(program, str(error), error.exit_code)
-    except Stopped as stop:
-        code = _fail(program, "stopped; run the same command again to resume", 128 + stop.args[0])
-    except BrokenPipeError:  # the program that reads the output has ended
-        code = 1
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "; free space, and run the same command again" if full else ""
-        where = error.filename or ("a file cannot be written" if full else "system")
-        code = _fail(program, f"{where}: {error.strerror or error}{remedy}", 1)
-    except BaseException as error:
-        reason = memory.failure(error)
-        if not reason:
-            raise
-        code = _fail(program, reason, 1)
+    code = _status_of(program, command)
     try:
         sys.stdout.flush()
     except OSError as error:
         code = code or _fail(program, f"standard output: {error.strerror}", 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _prepare_streams() -> None:
+    """Let everything be printed, whatever standard output and standard error are."""
+    # A stream is None if its file is closed, e.g. by `>&-`.
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    if not is_terminal():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is no error
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _status_of(program: str, command: Callable[[], object]) -> int:
+    """Run a command, and return its exit status."""
+    try:
+        with _watched_signals():
+            command()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except RulerError as error:
+        return _fail(program, str(error), error.exit_code)
+    except Stopped as stop:
+        return _fail(program, "stopped; run the same command again to resume", 128 + stop.args[0])
+    except BrokenPipeError:  # the program that reads the output has ended
+        return 1
+    except OSError as error:
+        return _fail(program, _system_failure(error), 1)
+    except BaseException as error:
+        reason = memory.failure(error)
+        if not reason:
+            raise
+        return _fail(program, reason, 1)
+    return 0
+
+
+def _system_failure(error: OSError) -> str:
+    """Return what the system refused, and for a full disk what to do."""
+    problem = error.strerror or error
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = error.filename or "a file cannot be written"
+        return f"{where}: {problem}; free space, and run the same command again"
+    return f"{error.filename or 'system'}: {problem}"
 
 
 def run_program(
@@ -163,75 +203,73 @@ def run_program(
         out.print(f"{program} {__version__} (data {DATA_VERSION})")
 
     def load() -> None:
-        import typer
-        from typer.core import TyperCommand
+        from typer.exceptions import TyperException
 
-        class Command(TyperCommand):
-            def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own
-                words = [*args[1]]  # typer takes them off the list
-                try:
-                    return super().make_context(*args, **more)
-                except _usage_error(typer.BadParameter) as error:
-                    raise _in_one_line(error, self, words) from error
-
-        def callback(
-            version: Annotated[
-                bool, typer.Option("--version", help="Print versions and exit.")
-            ] = False,
-        ) -> None:
-            if version:
-                print_version()
-                raise typer.Exit
-
-        app = typer.Typer(
-            name=program,
-            help=about,
-            no_args_is_help=True,
-            pretty_exceptions_enable=False,
-            rich_markup_mode=None,
-        )
-        app.callback(invoke_without_command=True)(callback)
         # Typer reads each signature anew: of a command that is named, its own alone.
-        named = {name: commands[name] for name in sys.argv[1:2] if name in commands}
-        for name, function in (named or commands).items():
-            text = _help(function)
-            about_it = text.partition("\n\n")[0]  # else typer cuts it
-            command = app.command(name, cls=Command, help=text, short_help=about_it)
-            command(_as_command(program, function))
-        app(prog_name=program)  # the usage line is the same however the program was started
+        names = [name for name in sys.argv[1:2] if name in commands]
+        app = _application(program, about, names or [*commands], commands)
+        app.callback(invoke_without_command=True)(_version_option(print_version))
+        try:
+            # The usage line is the same however the program was started.
+            status = app(sys.argv[1:] or ["--help"], prog_name=program, standalone_mode=False)
+        except TyperException as error:
+            raise _usage_error(error, " ".join([program, *names])) from error
+        sys.exit(status)
 
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
 
 
-def _usage_error(kind: type[Exception]) -> type[Exception]:
-    """Return the class of all errors of usage, of which typer exports only some."""
-    return next(cls for cls in kind.__mro__ if cls.__name__ == "UsageError")
+def _version_option(print_version: Callable[[], None]) -> Callable[..., None]:
+    """Return the callback of a program's options, which stand before the command."""
+    import typer
+
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print versions and exit.")
+        ] = False,
+    ) -> None:
+        if version:
+            print_version()
+            raise typer.Exit
+
+    return options
 
 
-def _in_one_line(error: Any, command: Any, words: Sequence[str]) -> Exception:  # noqa: ANN401
-    """Return what is wrong with the words of a command line, in one line where that says more."""
-    first = next(
-        (parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("--")),
-        "",
+def _application(
+    program: str,
+    about: str,
+    names: Iterable[str],
+    commands: Mapping[str, Callable[..., Any]],
+) -> "typer.Typer":
+    """Return the program with its named commands."""
+    import typer
+
+    app = typer.Typer(
+        name=program, help=about, pretty_exceptions_enable=False, rich_markup_mode=None
     )
-    extra = re.search(r"unexpected extra argument.* \((.*)\)", error.message)
-    param: Any = getattr(error, "param", None)
-    takes_none = all(parameter.opts[0].startswith("-") for parameter in command.params)
-    stray = takes_none and words[:1] and not words[0].startswith("-")
-    if extra and first not in words:
-        return UsageError(f"{command.name} {extra[1]}: did you mean {first} {extra[1]}?")
-    if type(error).__name__ == "MissingParameter" and param.opts[0].startswith("--") and stray:
-        option = param.opts[0]
-        return UsageError(f"{option} is missing; did you mean {option} {words[0]}?")
-    if type(error).__name__ != "BadParameter" or param is None:
-        return cast("Exception", error)  # the usage helps
-    faults: list[Any] = getattr(error.__cause__, "errors", list)()
-    value = [quote(str(fault["input"])) for fault in faults[:1]]
-    problem = error.message.removeprefix("Value error, ")
-    names = re.findall(r"'([^']+)'", problem.partition(" is not one of ")[2])
-    near = get_close_matches(str(faults[0]["input"]), names, 1) if faults else []
-    hint = f"did you mean {near[0]}?" if near else problem
-    return UsageError(" ".join([param.opts[0], *value]), hint)
+    for name in names:
+        text = _help(commands[name])
+        summary = text.partition("\n\n")[0]  # else typer cuts it
+        command = app.command(name, help=text, short_help=summary)
+        command(_as_command(program, commands[name]))
+    return app
+
+
+def _usage_error(error: "TyperException", command: str) -> UsageError:
+    """Return what typer says of a command line; of a refused value, also the value."""
+    import typer
+    from pydantic import ValidationError
+
+    cause = error.__cause__
+    if isinstance(error, typer.BadParameter) and isinstance(cause, ValidationError):
+        refusal = cause.errors()[0]
+        option: Any = error.param
+        problem = refusal["msg"].removeprefix("Value error, ").rstrip(".")
+        if refusal["type"] == "value_error":  # typer's own, which names the value
+            return UsageError(option.opts[0], problem)
+        return UsageError(f"{option.opts[0]} {quote(str(refusal['input']))}", problem)
+    problem = " ".join(error.format_message().split()).rstrip(".")  # choices stand in lines
+    return UsageError(f"{problem}; see `{command} --help`")
 
 
 def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., None]:
@@ -246,61 +284,79 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     import typer
 
     hints = options_of(function)
-    options = {
-        name: param.replace(kind=param.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
-        for name, param in inspect.signature(declared(function)).parameters.items()
-        if name in hints
-    }
-    as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    json_flag = inspect.Parameter("as_json", keyword, default=False, annotation=as_json)
+    declared_parameters = inspect.signature(declared(function)).parameters
+    parameters = list[inspect.Parameter]()
+    for name, parameter in declared_parameters.items():
+        if name in hints:
+            annotation = _typer_annotation(name, hints[name])
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=annotation))
+    json_flag = inspect.Parameter(
+        "as_json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")],
+    )
+    parameters.append(json_flag)
+    # Arguments that a command needs come first.
+    parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
 
     def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - checked
         for name, value in values.items():
-            is_path, default = Path in get_args(hints[name].__origin__), options[name].default
-            if value == "" != default and (is_path or default is None):  # an unset variable
-                flag = "--" + name.replace("_", "-")
-                raise UsageError(flag, "is empty; give a value, or leave it out")
+            default = declared_parameters[name].default
+            if value == "" and default != "":
+                _refuse_empty(name, hints[name], default)
         # Standard output is for the JSON alone; a function of the user may print.
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             result = function(**values)
         raise typer.Exit(print_result(program, result, as_json=as_json))
 
     call.__annotations__ = {}  # typer would evaluate them
-    parameters = sorted(
-        [*options.values(), json_flag], key=lambda param: param.default is not param.empty
-    )
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 
 
-def _first_type(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has no type of types
+def _refuse_empty(name: str, hint: Any, default: object) -> None:  # noqa: ANN401 - any type
+    """Refuse an empty text for a path, or for an option that may be left out: an unset variable."""
+    if Path in get_args(hint.__origin__) or default is None:
+        option = "--" + name.replace("_", "-")
+        raise UsageError(option, "is empty; give a value, or leave it out")
+
+
+def _typer_annotation(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has no type of types
     """Return an annotation as typer reads it: one type, or None; a switch has no `--no-` twin.
 
     An option's path stays a text: typer would make the working directory of an empty one.
     """
     from typer.models import OptionInfo
 
-    kinds = get_args(hint.__origin__)
-    union = isinstance(hint.__origin__, UnionType) or get_origin(hint.__origin__) is Union
-    kind = kinds[0] if union else hint.__origin__
+    kind = hint.__origin__
+    may_be_none = False
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        kinds = get_args(kind)
+        kind = kinds[0]
+        may_be_none = NoneType in kinds
     (option,) = hint.__metadata__
     if kind is Path and isinstance(option, OptionInfo):
-        kind, option.metavar = str, "<path>"
+        kind = str
+        option.metavar = "<path>"
     if kind is bool and not getattr(option, "param_decls", None):
         option.param_decls = ("--" + name.replace("_", "-"),)
-    return Annotated[kind | None if union and NoneType in kinds else kind, option]
+    if may_be_none:
+        return Annotated[kind | None, option]
+    return Annotated[kind, option]
 
 
 def _help(function: Callable[..., Any]) -> str:
     """Return what a docstring says before its `Raises:`; indented lines stay as they are."""
-    text = re.split(
-        r"^(?:Args|Returns|Raises):\n", inspect.cleandoc(function.__doc__ or ""), flags=re.M
-    )
-    paragraphs = text[0].strip().split("\n\n")
-    return "\n\n".join(
-        "\b\n" * paragraph.startswith("    ") + paragraph for paragraph in paragraphs
-    )
+    docstring = inspect.cleandoc(function.__doc__ or "")
+    text = re.split(r"^(?:Args|Returns|Raises):\n", docstring, flags=re.MULTILINE)[0]
+    paragraphs = list[str]()
+    for paragraph in text.strip().split("\n\n"):
+        if paragraph.startswith("    "):
+            paragraphs.append("\b\n" + paragraph)  # typer leaves its lines as they are
+        else:
+            paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs)
 
 
 def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  # noqa: ANN401
@@ -327,8 +383,7 @@ def out_path(text: str | Path) -> Path:
         UsageError: it is empty.
     """
     if text == "":
-        msg = "--out '': is empty; name a folder ('.' is the working directory)"
-        raise UsageError(msg)
+        raise UsageError("--out '': is empty; name a folder ('.' is the working directory)")
     return Path(text)
 
 
@@ -400,7 +455,12 @@ def _stop(number: int, frame: FrameType | None) -> None:
         action()
     # Libraries print an exception that a check of types in Rust cannot pass on, with its traceback.
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda lost: None if lost.exc_type is Stopped else hook(lost)
+
+    def print_unless_stopped(lost: "sys.UnraisableHookArgs") -> None:
+        if lost.exc_type is not Stopped:
+            hook(lost)
+
+    sys.unraisablehook = print_unless_stopped
     # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
     # Try again in 10 ms; code that is there a third time waits for a thread, and is interrupted.
     library = Condition.wait.__code__.co_filename

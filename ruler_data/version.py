@@ -23,7 +23,8 @@ def repository() -> str:
         addresses = metadata("ruler-data").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    address = next(
-        (address_line for address_line in addresses if address_line.startswith("Repository, ")), ""
-    )
-    return "" if "OWNER" in address else address.removeprefix("Repository, ")
+    for line in map(str, addresses):
+        name, _, address = line.partition(", ")
+        if name == "Repository" and "OWNER" not in address:
+            return address
+    return ""

@@ -22,8 +22,12 @@ def shortened(value: object, limit: int = LONGEST) -> str:
     >>> shortened(("a", "b")), shortened("long text", 4)
     ('a, b', 'long… (9 characters)')
     """
-    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+    text = str(value)
+    if isinstance(value, tuple):
+        text = ", ".join(map(str, value))
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def lines_of(title: str, values: Mapping[str, object]) -> str:
@@ -36,11 +40,11 @@ def lines_of(title: str, values: Mapping[str, object]) -> str:
 def html_table(names: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """Return a table as notebooks show it."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(shortened(cell))}</td>' for cell in line)}</tr>"
-        for line in lines
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = list[str]()
+    for line in lines:
+        cells = "".join(f"<td>{escape(shortened(cell))}</td>" for cell in line)
+        rows.append(f"<tr>{cells}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def html_text(shown: object) -> str:

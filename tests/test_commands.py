@@ -16,7 +16,7 @@ import pytest
 
 from ruler_data import DATA_VERSION
 from ruler_data.tokenizers.registry import REGISTRY
-from tests.commands import succeeded
+from tests.commands import one_line, succeeded
 from tests.conftest import Cli
 from tests.tampering import at, copy_of, file_of, forge, manifest_of, rows_of
 
@@ -57,12 +57,15 @@ def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
     assert b"Traceback" not in said
 
 
-@pytest.mark.parametrize("arguments", [(), ("nothing",), ("--nothing",), ("show",), ("verify",)])
-def test_what_is_no_command_is_refused_with_the_usage(arguments: tuple[str, ...], cli: Cli) -> None:
-    done = cli(*arguments)
-    assert done.returncode == 2
-    assert "Usage: " in done.stderr
-    assert done.stdout == ""
+@pytest.mark.parametrize("arguments", [("nothing",), ("--nothing",), ("show",), ("verify",)])
+def test_what_is_no_command_is_refused_in_one_line(arguments: tuple[str, ...], cli: Cli) -> None:
+    said = one_line(cli(*arguments), 2)
+    assert said.startswith("ruler-data: ")
+    assert "see `ruler-data" in said and "--help`" in said
+
+
+def test_a_program_without_a_command_prints_its_help(cli: Cli) -> None:
+    assert succeeded(cli()).stdout == succeeded(cli("--help")).stdout
 
 
 def test_sources_name_the_four_texts_and_the_samples_without_any_download(cli: Cli) -> None:

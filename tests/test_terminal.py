@@ -54,7 +54,7 @@ def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path
 
 def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    assert "Windows is not supported" in one_line(call("ruler-data", "suites"), 2)
+    assert "Windows is not supported" in one_line(call("ruler-data", "list", "suites"), 2)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_shell_completes_options_of_a_command(shell: str, variable: str) -> No
 
 
 def test_tables_in_a_pipe_are_as_wide_as_columns_says() -> None:
-    done = succeeded(spawn("ruler-data", "suites", env={"COLUMNS": "60"}))
+    done = succeeded(spawn("ruler-data", "list", "suites", env={"COLUMNS": "60"}))
     assert max(map(len, done.stdout.splitlines())) <= 60
 
 
@@ -111,7 +111,13 @@ def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_command_without_an_output_runs_to_its_end(closed: str) -> None:
-    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *line("ruler-data", "suites", "--json")]
+    shell = [
+        "sh",
+        "-c",
+        f'exec "$@" {closed}',
+        "sh",
+        *line("ruler-data", "list", "suites", "--json"),
+    ]
     done = subprocess.run(shell, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert bool(done.stdout) == (closed == "2>&-")
@@ -145,11 +151,15 @@ def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        *(
-            (f"build {option} {value}", f"ruler-data: {option} '{value}'")
-            for option, value in (("--rows", "abc"), ("--workers", "-1"), ("--counter", "rya"))
-        ),
-        ("build llama3", "build llama3: did you mean --tokenizer llama3?"),
+        ("build --rows abc", "ruler-data: --rows 'abc': Input should be a valid integer"),
+        ("build --workers -1", "ruler-data: --workers '-1': Input should be greater than or"),
+        ("build --counter rya", "--counter: 'rya' is not one of 'auto', 'tokenizers', 'gigatoken'"),
+        ("build llama3", "unexpected extra argument(s) (llama3); see `ruler-data build --help`"),
+        ("build --rose 3", "No such option: --rose"),
+        ("build --rows", "Option '--rows' requires an argument; see `ruler-data build --help`"),
+        ("export mine", "Missing option '--for'. Choose from: nemo, kvpress, lm-eval"),
+        ("verify", "Missing argument 'data'; see `ruler-data verify --help`"),
+        ("bild", "No such command 'bild'. Did you mean 'build'?; see `ruler-data --help`"),
         ("build --tasks VT", "no such task; did you mean vt; known"),
     ],
 )
@@ -161,6 +171,6 @@ def test_an_empty_path_is_not_the_working_directory(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in (("sources", "--download", ""), ("build", "--out", "")):
+    for command in (("list", "sources", "--download", ""), ("build", "--out", "")):
         assert "is empty; give a value, or leave it out" in one_line(cli(*command), 2)
     assert not [*tmp_path.iterdir()]
