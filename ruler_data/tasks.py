@@ -443,7 +443,7 @@ def of_family(table: Mapping[type, T], task: Task, where: str) -> T:
     if (entry := table.get(type(task.params))) is None:
         family = getattr(task.params, "family", type(task.params).__name__)
         problem = f"task {task.name}: the family {family} has no entry in {where}"
-        raise RulerError(problem, 'see "A task family" in docs/ARCHITECTURE.md')
+        raise RulerError(problem, 'see "A task family" in docs/howto/extend.md')
     return entry
 
 

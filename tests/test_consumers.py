@@ -1,4 +1,4 @@
-"""What others read the published rows with, each snippet of docs/consumers.md tried for real."""
+"""What others read the published rows with, each snippet of docs/api.md tried for real."""
 
 import ast
 import os
@@ -29,8 +29,8 @@ VT = "vt_1024/test-00000-of-00001.parquet"
 
 def snippets() -> dict[str, str]:
     """Return the snippets of the page by the file names in their first lines."""
-    page = (ROOT / "docs" / "consumers.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL)
     return dict(blocks)
 
 
@@ -59,7 +59,7 @@ def run(publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Pat
 
 
 def test_every_snippet_is_known() -> None:
-    assert set(snippets()) == {"load.py", "stream.py", "fetch.py", "snapshot.py"}
+    assert set(snippets()) == {"load.py", "stream.py", "fetch.py"}
 
 
 def test_load_dataset_gives_the_rows_of_each_release(
@@ -83,15 +83,6 @@ def test_load_gives_rows_and_says_the_commit(run: Run, hub: Hub, repo: str, buil
     said = run("from fetch import row; print(row.outputs)").splitlines()
     assert said[0] == f"{hub.repos[repo].tags['v1.0.0']} 1.0.0"
     assert ast.literal_eval(said[1]) == next(read_rows(builds() / VT)).outputs
-
-
-def test_snapshot_download_gives_a_folder_that_verifies(run: Run) -> None:
-    folder = Path(run("from snapshot import folder; print(folder)").strip())
-    done = subprocess.run(
-        [sys.executable, "-m", "ruler_builders", "verify", str(folder)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("where", ["hub", "folder"])

@@ -1,26 +1,43 @@
-"""The documentation: its commands exist and run, its messages are those of the code, it builds."""
+"""The documentation: its commands are those of the programs and run, and it builds."""
 
-import ast
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import wraps
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
+import ruler_builders.__main__ as builder_program
+import ruler_cli as evaluator_program
+from ruler_data.signatures import declared, fitting
 from tests.commands import PROGRAMS, call, succeeded
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.name != "suites-rows.md"]
+#: Pages that people read; the others are written by tests.
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.name not in ("suites-rows.md", "cli.md")),
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PACKAGES = ("ruler_data", "ruler_builders", "ruler_eval", "ruler_report")
+PACKAGES = ("ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_audit")
+SHELLS = ("sh", "console", "bash", "text")
+PROGRAM = rf"(?:{'|'.join(PROGRAMS)})"
+#: A command in a block, after variables of the environment, and one in a sentence.
+IN_BLOCK = re.compile(rf"(?: *|\$ )(?:[A-Z_]+=\S+ )*({PROGRAM} .*)")
+IN_SENTENCE = re.compile(rf"`({PROGRAM} [^`\n]+ [^`\n]+)`")
+#: What ends a command in a line of shell.
+ENDS = (">", "|", "&&", ";")
+#: Commands that need no model, no network and little time.
+CHEAP = {"show", "list", "export", "status", "score", "report", "compare"}
 
 
 def blocks(page: Path, *languages: str) -> Iterator[str]:
@@ -30,67 +47,121 @@ def blocks(page: Path, *languages: str) -> Iterator[str]:
             yield text
 
 
-def commands(page: Path, *languages: str) -> Iterator[list[str]]:
-    """Yield the commands of a page that are one of this package's programs."""
-    for text in blocks(page, *languages):
+def in_blocks(page: Path) -> Iterator[list[str]]:
+    """Yield the commands in the blocks of a page that are one of this package's programs."""
+    for text in blocks(page, *SHELLS):
         for line in text.replace("\\\n", " ").splitlines():
-            match = re.match(rf"(?: *|\$ )(?:[A-Z_]+=\S+ )*((?:{'|'.join(PROGRAMS)}) .*)", line)
+            match = IN_BLOCK.match(line)
             if match:
-                yield shlex.split(match[1].replace("…", "etc"), comments=True)
+                words = shlex.split(match[1], comments=True)
+                yield [*takewhile(lambda word: word not in ENDS, words)]
 
 
-@cache
-def options(program: str, command: str) -> set[str]:
-    """Return the options that the help of a command lists."""
-    text = succeeded(call(program, command, "--help", env={"COLUMNS": "400"})).stdout
-    return set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text))
+def in_sentences(page: Path) -> Iterator[list[str]]:
+    """Yield the commands with arguments that sentences of a page name."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for command in IN_SENTENCE.findall(text):
+        yield shlex.split(command)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
-def test_every_option_in_a_command_of_the_documentation_exists(page: Path) -> None:
-    for program, command, *words in commands(page, "sh", "console", "bash", "text"):
-        used = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert used <= options(program, command), (page.name, command)
+def only_checked(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a command that checks its values as it does before it begins, and then ends."""
+
+    @wraps(function)
+    def command(**values: object) -> None:
+        fitting(declared(function), values)
+
+    return command
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let both programs read and check a command line, and do nothing."""
+    for module, name in ((builder_program, "table"), (evaluator_program, "commands")):
+        functions = getattr(module, name)()
+        checked = {command: only_checked(function) for command, function in functions.items()}
+        monkeypatch.setattr(module, name, lambda checked=checked: checked)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_a_page_is_one_that_the_programs_take(page: Path) -> None:
+    for program, *words in (*in_blocks(page), *in_sentences(page)):
+        done = call(program, *words)
+        assert done.returncode == 0, f"{shlex.join([program, *words])}\n{done.stderr}"
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ruler-data", "build", "--strict"),
+        ("ruler-data", "export", "dist/x", "--for", "nobody", "--out", "y"),
+        ("ruler-data", "show"),
+        ("ruler-eval", "run", "--data", "dist/x", "--data-parallel", "0", "--out", "y"),
+        ("ruler-eval", "compare", "runs/x"),
+    ],
+)
+def test_a_command_that_the_programs_refuse_would_be_noticed(words: tuple[str, ...]) -> None:
+    assert call(*words).returncode == 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_target_of_make_that_a_page_names_is_one(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)", text, re.MULTILINE)
+    for target in (first or second for first, second in named):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def is_cheap(words: list[str]) -> bool:
+    """Whether a command of a page runs on what a test puts in place: a build and runs of it."""
+    _program, command, *arguments = words
+    needs_more = {"--revision", "--repo", "--against", "--procedure", "--download"}
+    if command not in CHEAP or needs_more & {*arguments}:
+        return False
+    return command == "list" or re.match(r"(dist|runs)/", arguments[0]) is not None
+
+
+HOWTO = [page for page in PAGES if any(map(is_cheap, in_blocks(page)))]
+
+
+@pytest.fixture(scope="module")
+def run_folder(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over the sample build, whose answers are the gold answers."""
+    out = tmp_path_factory.mktemp("docs") / "run"
+    run = ("run", "--data", sample_build, "--engine", "oracle", "--model", "gold", "--out", out)
+    succeeded(call("ruler-eval", *run))
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.stem)
+def test_the_cheap_commands_of_a_page_run(
+    page: Path, sample_build: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    """On a small build in place of the page's, and on runs of it with the gold answers."""
+    for program, *words in filter(is_cheap, in_blocks(page)):
+        for word in words:
+            place = tmp_path / word.replace("*", "any")
+            if re.match(r"dist/", word) and not place.exists():
+                shutil.copytree(sample_build, place)
+            elif re.match(r"runs/", word) and not place.exists():
+                shutil.copytree(run_folder, place)
+        typed = [word.replace("*", "any") for word in words]
+        done = call(program, *typed, cwd=tmp_path)
+        assert done.returncode == 0, f"{shlex.join([program, *words])}\n{done.stderr}"
 
 
 @pytest.mark.slow
 def test_the_suite_of_ones_own_builds(tmp_path: Path) -> None:
-    text, *_ = blocks(DOCS / "suites.md", "yaml")
+    page = DOCS / "howto" / "extend.md"
+    text, *_ = blocks(page, "yaml")
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
-    for program, *words in commands(DOCS / "suites.md", "sh"):
-        if "mine.yaml" in words or "dist/mine" in words:
-            succeeded(call(program, *words, cwd=tmp_path))
-
-
-def messages() -> Iterator[str]:
-    """Yield every text in the code, with … where a value is put in."""
-
-    def text(node: ast.expr) -> str:
-        if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, str) else "…"
-        if isinstance(node, ast.JoinedStr):
-            return "".join(map(text, node.values))
-        if isinstance(node, ast.BinOp):
-            return text(node.left) + text(node.right)
-        return "…"
-
-    for folder in ("ruler_data", "builders", "eval"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.JoinedStr | ast.Constant | ast.BinOp):
-                    yield text(node)
-                elif isinstance(node, ast.Call):  # an error takes where and what as parts
-                    yield ": ".join(map(text, node.args))
-
-
-@pytest.mark.slow
-def test_the_messages_of_the_faq_are_those_of_the_code() -> None:
-    known = set(messages())
-    headings = re.findall(r"^#### `(.+)`$", (DOCS / "faq.md").read_text(encoding="utf-8"), re.M)
-    assert len(headings) > 10
-    for heading in headings:
-        pattern = re.compile(".*".join(map(re.escape, heading.split("…"))), re.DOTALL)
-        assert any(pattern.search(message) for message in known), heading
+    program, *words = next(in_blocks(page))
+    succeeded(call(program, *words, cwd=tmp_path))
+    assert (tmp_path / "dist" / "mine" / "manifest.json").is_file()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -105,8 +176,7 @@ def test_the_reference_has_every_name_of_the_api(package: str) -> None:
 def test_every_page_for_readers_is_in_the_navigation() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
-    linked = {page for page in pages if page.startswith("decisions/")} | {"suites-rows.md"}
-    assert set(re.findall(r"[\w/.-]+\.md", config)) == pages - linked
+    assert set(re.findall(r"[\w/.-]+\.md", config)) == pages - {"suites-rows.md"}
 
 
 def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:

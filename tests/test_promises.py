@@ -63,7 +63,7 @@ class Echo:
 
 
 TASK = Task("echo", Echo(), "Say it again.", 8)  # type: ignore[arg-type]
-MISSING = r"task echo: the family echo has no entry in {}.*docs/ARCHITECTURE.md"
+MISSING = r"task echo: the family echo has no entry in {}.*docs/howto/extend.md"
 
 
 def test_what_a_new_family_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def check_engine(
         Option(help="Tokens of a block of the engine's cache [default: as hits show].", min=1),
     ] = None,
     protocol: Annotated[
-        ProtocolName, Option(help="How prompts are formatted (docs/protocols.md).")
+        ProtocolName, Option(help="How prompts are formatted (docs/howto/report-a-number.md).")
     ] = "completion",
     tokenizer: Tokenizer = None,
     options: Annotated[

@@ -135,7 +135,7 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
         about, remedy = f"question {quote(question.text)}", "a suite may name it as your own file"
         if source == "hotpotqa" and len(question.gold) != HOPS:
             problem = f"rests on {counted(len(question.gold), 'document')}, not on {HOPS}"
-            raise RulerError(where, f"{about} {problem}; {remedy} (docs/suites.md)")
+            raise RulerError(where, f"{about} {problem}; {remedy} (docs/howto/extend.md)")
         is_verdict = source == "hotpotqa" and question.answers in (("yes",), ("no",))
         if not is_verdict and (missing := {*question.answers} - {*_in_gold(corpus, question)}):
             problem = f"answer {quote(min(missing))} stands in no document that it rests on"

@@ -10,8 +10,7 @@ Every haystack is a list of labelled texts: numbers with keys (basic), questions
 from MMLU, or documents from HotpotQA. Labels are random, so none tells a place. The queried texts
 keep their labels at every length; the other texts are labelled by place.
 
-Source: NVIDIA-NeMo/Skills, `nemo_skills/dataset/ruler2`. What differs is in
-docs/decisions/0004-departures-from-upstream.md.
+Source: NVIDIA-NeMo/Skills, `nemo_skills/dataset/ruler2`. What differs is in docs/decisions.md.
 """
 
 from collections.abc import Callable, Sequence

@@ -144,7 +144,7 @@ class EvalConfig:
         ProtocolName | None,
         Option(
             help="How prompts are formatted: completion (default), base, chat or thinking "
-            "(docs/protocols.md)."
+            "(docs/howto/report-a-number.md)."
         ),
     ] = None
     revision: Annotated[str | None, Option(help="Tag or commit of the data's repo.")] = None

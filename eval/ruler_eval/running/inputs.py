@@ -93,7 +93,7 @@ class Inputs:
                 room = "take rows with room for reasoning: the sibling of the data named …-r16k"
                 build = f"`ruler-data build --reserve {prompts.extra_tokens}`"
                 remedy = f"{room}, or {build}; or {remedy}"
-            errors["window"] = f"{lengths}; {remedy} (docs/eval.md)"
+            errors["window"] = f"{lengths}; {remedy} (docs/howto/report-a-number.md)"
         return errors
 
     def longest_requests(self) -> dict[str, int]:
