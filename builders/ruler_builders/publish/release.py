@@ -592,7 +592,8 @@ def closed_licences(built: Manifest) -> Iterator[str]:
     for source in built.sources:
         if source.licence not in OPEN_LICENCES:
             about = f"{source.title}: {source.licence}"
-            yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
+            duty = "publishing these texts is your responsibility (docs/howto/publish-rows.md)"
+            yield f"licence: {about}; {duty}"
 
 
 def check_token(repos: Iterable[str], tell: Tell) -> str:
