@@ -33,10 +33,7 @@ class RunConfig(EvalConfig):
     ] = None
     check: Annotated[
         bool,
-        Option(
-            "--check",
-            help="Load no model: look for problems, and say tokens, memory and money.",
-        ),
+        Option(help="Load no model: look for problems, and say tokens, memory and money."),
     ] = False
     shard: Annotated[str, Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1"
     data_parallel: Annotated[int, Option(help="Copies of the model on this machine.", min=1)] = 1

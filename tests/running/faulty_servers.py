@@ -217,11 +217,6 @@ def limited_well(server: FakeServer, _count: Count) -> None:
     server.fault = fault
 
 
-def other_model(server: FakeServer, _count: Count) -> None:
-    """Answer as one model, then as another."""
-    server.names = lambda body: {"model": "small" if len(server.seen) % 2 else "m"}
-
-
 NO_FIELDS = ("repeat_penalty", "repetition_penalty", "rep_pen", "presence_penalty")
 PENALIZED = "a penalty of the server's own was seen; neutral values switch it off"
 SAMPLING = "sampling: not tested: "
@@ -307,7 +302,9 @@ SERVERS: dict[str, Faulty] = {
     "a wait on a good reply": Faulty(
         limited_well, "limits the rate: the next request goes in 3 s, at", 2, patience=3
     ),
-    "one request in a fifth of a second": Faulty(slow_pace, "2 of 2 rows answered", 2),
+    "one request in a fifth of a second": Faulty(
+        slow_pace, "2 of 2 rows answered", 2, patience=2
+    ),
     "500 for ever": Faulty(always(status(500, b"\x1b[31mboom")), r"status 500: '\x1b[31mboom'"),
     "hangs": Faulty(failing(lambda n, b: hang(30)), "does not answer within 2 s"),
     "redirects": Faulty(
@@ -319,11 +316,11 @@ SERVERS: dict[str, Faulty] = {
         always(told(429, "quota", type="insufficient_quota")), "status 429: 'quota'"
     ),
     "404 for ever": Faulty(always(status(404, b"no such model")), "status 404: 'no such model'"),
-    "403 once": Faulty(once(status(403)), "2 of 2 rows answered", 2),
-    "404 once": Faulty(once(status(404)), "2 of 2 rows answered", 2),
-    "424 once": Faulty(once(status(424)), "2 of 2 rows answered", 2),
+    "403 once": Faulty(once(status(403)), "2 of 2 rows answered", 2, patience=9),
+    "404 once": Faulty(once(status(404)), "2 of 2 rows answered", 2, patience=9),
+    "424 once": Faulty(once(status(424)), "2 of 2 rows answered", 2, patience=9),
     "loads its model": Faulty(
-        once(told(400, "The model is loading, please wait.")), "2 of 2 rows answered", 2
+        once(told(400, "The model is loading, please wait.")), "2 of 2 rows answered", 2, patience=9
     ),
     # Replies.
     "HTML": Faulty(always(status(200, b"<html>sorry</html>")), "is not an object of JSON"),
@@ -360,7 +357,6 @@ SERVERS: dict[str, Faulty] = {
     "no token": Faulty(saying({"text": ""}, {"completion_tokens": 0}), "no token was generated"),
     "too many tokens": Faulty(saying({"text": "x"}, {"completion_tokens": 31}), "the budget is 30"),
     "a count as text": Faulty(saying({"text": "x"}, {"completion_tokens": "9"}), "'9' is reported"),
-    "another model": Faulty(other_model, "answered by", 1),
     **{
         f"finish reason {name}": Faulty(
             saying({"text": "x", "finish_reason": name}), "2 of 2 rows answered", 2

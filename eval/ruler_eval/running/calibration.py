@@ -127,37 +127,19 @@ class Calibration:
         doubtful = dict[str, Any]()
         words = dict[str, str]()
         tried = set[str]()
-        while True:
-            error = self._refusal(dialect, tokens)
-            if error is None:
-                break
+        while error := self._refusal(dialect, tokens):
             names = named(error, (*dialect.fields, *LIMITS, "stream"))
-            optional = [
-                name for name in names if name in dialect.fields and name not in self.chosen
-            ]
-            name = names[0] if names else ""
-            if name in LIMITS and "limit" not in tried:
-                tried.add("limit")
-                dialect = replace(dialect, limit=LIMITS[dialect.limit])
-                warn(
-                    f"{self.server}: takes {dialect.limit} as the limit "
-                    f"({quote(error.message, 120)})"
-                )
-            elif "stream" in names and "stream" not in tried and "stream" not in dialect.fields:
-                tried.add("stream")
-                dialect = replace(dialect, fields={**dialect.fields, **STREAM})
-            elif optional and optional[0] in SECOND_VALUES and optional[0] not in tried:
-                tried.add(optional[0])
-                dialect = dialect.with_field(optional[0], SECOND_VALUES[optional[0]])
-            elif optional and optional[0] not in STREAM:
-                name = optional[0]
+            other = self._respelled(dialect, names, tried, error)
+            if other is None:
+                name = self._optional(dialect, names)
+                if name is None or name in STREAM:
+                    raise error
                 words[name] = error.message
                 if len(names) > 1:  # it may name fields that it does not refuse
                     doubtful[name] = dialect.fields[name]
-                dialect = dialect.without([name])
-                dialect = replace(dialect, refused=(*dialect.refused, name))
-            else:
-                raise error
+                other = dialect.without([name])
+                other = replace(other, refused=(*dialect.refused, name))
+            dialect = other
         for name, value in doubtful.items():
             fuller = dialect.with_field(name, value)
             if self._refusal(fuller, tokens) is None:
@@ -165,6 +147,31 @@ class Calibration:
                 del words[name]
         self._tell_refused(words)
         return dialect
+
+    def _optional(self, dialect: Dialect, names: Collection[str]) -> str | None:
+        """Return the first of the named fields that may be left out."""
+        for name in names:
+            if name in dialect.fields and name not in self.chosen:
+                return name
+        return None
+
+    def _respelled(
+        self, dialect: Dialect, names: list[str], tried: set[str], error: RequestError
+    ) -> Dialect | None:
+        """Return the same fields as a refusal wants them, each way once; None if there is none."""
+        if names and names[0] in LIMITS and "limit" not in tried:
+            tried.add("limit")
+            limit = LIMITS[dialect.limit]
+            warn(f"{self.server}: takes {limit} as the limit ({quote(error.message, 120)})")
+            return replace(dialect, limit=limit)
+        if "stream" in names and "stream" not in {*tried, *dialect.fields}:
+            tried.add("stream")
+            return replace(dialect, fields={**dialect.fields, **STREAM})
+        name = self._optional(dialect, names)
+        if name is not None and name in SECOND_VALUES and name not in tried:
+            tried.add(name)
+            return dialect.with_field(name, SECOND_VALUES[name])
+        return None
 
     def _refusal(self, dialect: Dialect, tokens: int) -> RequestError | None:
         """Send the first prompt; return why it was refused, None if it was answered."""

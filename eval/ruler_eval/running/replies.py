@@ -57,12 +57,6 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         text = ""
         if is_chat and not thought and isinstance(written, int):
             thought = written or None
-    cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-    if cached is None:
-        cached = usage.get("cache_read_input_tokens")
-    cost = usage.get("cost")
-    if not isinstance(cost, int | float) or not 0 <= cost < 1e9:
-        cost = None
     return {
         "text": text,
         "finish": finish,
@@ -70,9 +64,9 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         "answer_tokens": written,
         "reasoning": _reasoning_of(message, is_chat=is_chat),
         "reasoning_tokens": thought,
-        "cached_tokens": cached if type(cached) is int and cached >= 0 else None,
+        "cached_tokens": _cached_of(usage),
         "counted": "nobody" if read is None else "server",
-        "cost": None if cost is None else float(cost),
+        "cost": _cost_of(usage),
         "provider": _nonempty(reply.get("provider")),
         "model": _nonempty(reply.get("model")),
         "system_fingerprint": _nonempty(reply.get("system_fingerprint")),
@@ -181,6 +175,21 @@ def _counts(usage: Mapping[str, Any]) -> tuple[Any, Any, int | None]:
     return read, written, thought
 
 
+def _cached_of(usage: Mapping[str, Any]) -> int | None:
+    """Return the prompt tokens that a cache held, by OpenAI's name or by Anthropic's."""
+    cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+    if cached is None:
+        cached = usage.get("cache_read_input_tokens")
+    return cached if type(cached) is int and cached >= 0 else None
+
+
+def _cost_of(usage: Mapping[str, Any]) -> float | None:
+    cost = usage.get("cost")
+    if isinstance(cost, int | float) and 0 <= cost < 1e9:
+        return float(cost)
+    return None
+
+
 def usage_of(content: object) -> tuple[int, int] | None:
     """Return the tokens that a reply says were read and written; None where it counts nothing."""
     usage = _object(content).get("usage")
@@ -201,36 +210,62 @@ def merged(data: bytes) -> tuple[dict[str, Any], str]:
         content=data,
         request=httpx2.Request("POST", "http://stream"),
     )
-    reply: dict[str, Any] = {}
-    pieces: dict[str, list[Any]] = {}
-    finish = None
-    fault = ""
+    answer = _Stream()
     for event in httpx2.EventSource(stream, None):
         if event.data.strip() == "[DONE]":
             break
-        if not event.data:  # only a number, or a time to come back
-            continue
+        if event.data:  # else it has a number alone, or a time to come back
+            answer.add(event)
+        if answer.reply.get("error"):
+            return answer.reply, ""
+    if answer.finish is None:
+        answer.blame("the stream ended before its answer did")
+    message = {name: _joined(pieces) for name, pieces in answer.pieces.items()}
+    choice = {**message, "finish_reason": answer.finish, "message": message}
+    return {**answer.reply, "choices": [choice]}, answer.fault
+
+
+class _Stream:
+    """The events of a stream so far."""
+
+    def __init__(self) -> None:
+        self.reply: dict[str, Any] = {}
+        self.pieces: dict[str, list[Any]] = {}  # of each field of the message
+        self.finish: Any = None
+        self.fault = ""  # the first
+
+    def blame(self, fault: str) -> None:
+        """Take note of why this is no whole answer."""
+        self.fault = self.fault or fault
+
+    def add(self, event: httpx2.ServerSentEvent) -> None:
+        """Add what an event says."""
         chunk = _event(event.data)
-        if chunk.get("error") or event.event == "error":
-            return {**reply, **chunk, "error": chunk.get("error") or event.data}, ""
+        if event.event == "error" and not chunk.get("error"):
+            chunk["error"] = event.data
+        is_idle = event.event in IDLE or chunk.get("type") in IDLE
         choices = chunk.get("choices")
-        if not isinstance(choices, list) and "usage" not in chunk:
-            if event.event in IDLE or chunk.get("type") in IDLE:
-                continue
-            fault = (
-                fault or f"the stream has an event that is not understood: {quote(event.data, 120)}"
-            )
-        reply |= {name: value for name, value in chunk.items() if value is not None}
-        for choice in choices if isinstance(choices, list) else ():
-            if _object(choice).get("index", 0) != 0:
-                fault = fault or "the stream has another choice than the first"
-                continue
-            finish = _object(choice).get("finish_reason") or finish
-            _append(pieces, choice)
-    if finish is None:
-        fault = fault or "the stream ended before its answer did"
-    message = {name: _joined(parts) for name, parts in pieces.items()}
-    return {**reply, "choices": [{**message, "finish_reason": finish, "message": message}]}, fault
+        if not isinstance(choices, list):
+            choices = []
+            if not is_idle and "usage" not in chunk and "error" not in chunk:
+                self.blame(
+                    f"the stream has an event that is not understood: {quote(event.data, 120)}"
+                )
+        self.reply |= {name: value for name, value in chunk.items() if value is not None}
+        for choice in choices:
+            self._add_choice(_object(choice))
+
+    def _add_choice(self, choice: Mapping[str, Any]) -> None:
+        if choice.get("index", 0) != 0:
+            self.blame("the stream has another choice than the first")
+            return
+        self.finish = choice.get("finish_reason") or self.finish
+        for name, piece in _object(choice.get("delta", choice)).items():
+            if piece is not None and name not in ("index", "finish_reason", "role"):
+                self.pieces.setdefault(name, []).append(piece)
+        results = choice.get("content_filter_results")
+        if results:
+            self.pieces["content_filter_results"] = [results]
 
 
 def _event(data: str) -> dict[str, Any]:
@@ -240,16 +275,6 @@ def _event(data: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _append(pieces: dict[str, list[Any]], choice: Mapping[str, Any]) -> None:
-    """Add what an event has of each field of the message."""
-    for name, piece in _object(choice.get("delta", choice)).items():
-        if piece is not None and name not in ("index", "finish_reason", "role"):
-            pieces.setdefault(name, []).append(piece)
-    results = choice.get("content_filter_results")
-    if results:
-        pieces["content_filter_results"] = [results]
 
 
 def _joined(pieces: list[Any]) -> Any:  # noqa: ANN401 - a text, a list, or any other value

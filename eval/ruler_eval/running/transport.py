@@ -227,30 +227,25 @@ class Transport:
                 if stop.is_set():
                     raise RequestError("the run was stopped", sent=False)
                 reply = self._send(method, path, body, limit or self._timeout, tokens, patience)
-            except RequestError as error:
-                pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
-                if error.status in DOUBTFUL and tries < DOUBTFUL_TRIES and not refuses(error):
-                    error.temporary = True
-                if not error.temporary or refuses(error) or stop.is_set():
-                    raise
-                if error.pause >= patience:
-                    waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
-                    error.reason += f"; {waits} (--option patience)"
-                    raise
-                if error.is_limit:
-                    is_over = self.pace.limited(began, error.pause, patience)
-                    pause = 0.0  # the pace holds all
-                else:
-                    used += monotonic() - began + pause
-                    is_over = used > patience
-                if is_over:
-                    raise
-                again(error)
-            else:
                 self.pace.answered()
                 return reply
+            except RequestError as error:
+                failure = error
             finally:
                 self.pace.leave()
+            _believe(failure, tries, patience)
+            if not failure.temporary or refuses(failure) or stop.is_set():
+                raise failure
+            if failure.is_limit:
+                is_over = self.pace.limited(began, failure.pause, patience)
+                pause = 0.0  # the pace holds all
+            else:
+                pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
+                used += monotonic() - began + pause
+                is_over = used > patience
+            if is_over:
+                raise failure
+            again(failure)
             stop.wait(pause)
         raise AssertionError
 
@@ -295,6 +290,16 @@ class Transport:
         # Another request would be refused before that; it is sent after the patience at the latest.
         self.pace.hold(min(pause, patience))
         return content_of_reply
+
+
+def _believe(failure: RequestError, tries: int, patience: float) -> None:
+    """Settle whether another try may succeed: what proxies say for a moment, and long waits."""
+    if failure.status in DOUBTFUL:
+        failure.temporary = tries < DOUBTFUL_TRIES
+    if failure.temporary and failure.pause >= patience:
+        failure.temporary = False
+        waits = f"it asks to wait {failure.pause:.0f} s, the patience is {patience:.0f} s"
+        failure.reason += f"; {waits} (--option patience)"
 
 
 def _content(reply: httpx2.Response, data: bytes) -> Mapping[str, Any]:
