@@ -12,44 +12,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ruler_builders
+import ruler_eval
 from ruler_data.names import parse_config
-from ruler_eval.scoring.results import Scores
-from ruler_eval.scoring.results_file import read_results
+from ruler_eval.scoring.scores import FILENAME
 from tests.conftest import ROOT
 
 GOLDEN = Path(__file__).parent / "golden" / "scores.json"
 TRAINED = ROOT / "results" / "qwen2.5-coder-0.5b"
 RUNS = {path.parent.relative_to(ROOT).as_posix(): path.parent
-        for path in sorted(ROOT.glob("results/**/results.json"))}  # fmt: skip
+        for path in sorted(ROOT.glob("results/**/scores.parquet"))}  # fmt: skip
 #: Rows of each task, built anew, whose scores are made again.
 ROWS = 6
 
 
-def summary(scores: Scores) -> dict[str, Any]:
+def summary(table: pd.DataFrame) -> dict[str, Any]:
     """Return the digests of a run's scores, and its means by length in percent."""
-    table, found = scores.table, dict[str, Any]()
+    found = dict[str, Any]()
     for name in ("official", "exact", "f1"):
-        column = getattr(table, name)
-        text = json.dumps([None if np.isnan(score) else score for score in column.tolist()])
+        text = json.dumps([None if np.isnan(score) else score for score in table[name].tolist()])
         found[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        by_length: dict[int, list[float]] = {}
-        for (_, length), rows in table.cells.items():
-            if np.isnan(column[rows]).all():  # of a run that was stopped
-                continue
-            by_length.setdefault(length, []).append(float(np.nanmean(column[rows])))
+        by_cell = table.groupby(["task", "length"])[name].mean().dropna()
+        means = by_cell.groupby("length").mean()  # without tasks of a run that was stopped
         found[f"{name}_means"] = {
-            str(length): round(100 * sum(means) / len(means), 6)
-            for length, means in sorted(by_length.items())
+            str(length): round(100 * mean, 6) for length, mean in means.items()
         }
     return found
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_scores_stay_to_the_last_digit(name: str) -> None:
-    found, golden = summary(read_results(RUNS[name])), json.loads(GOLDEN.read_text("utf-8"))
+    found = summary(pd.read_parquet(RUNS[name] / FILENAME))
+    golden = json.loads(GOLDEN.read_text("utf-8"))
     if os.environ.get("REGOLD"):
         golden[name] = found
         GOLDEN.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")
@@ -61,8 +58,6 @@ def test_answers_of_a_trained_model_are_scored_alike(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are built from the sources, its texts scored anew: each row as it was on the GPU."""
-    from ruler_report import results
-
     monkeypatch.setenv("RULER_TOKENIZERS", str(shared / "tokenizers"))
     monkeypatch.setenv("NLTK_DATA", str(shared / "sources" / "nltk_data"))
     rows, texts = tmp_path / "rows", tmp_path / "texts.jsonl"
@@ -79,9 +74,9 @@ def test_answers_of_a_trained_model_are_scored_alike(
                 said.setdefault(row, record["text"])
     lines = (json.dumps({"id": row, "text": text}) for row, text in said.items())
     texts.write_text("\n".join(lines), encoding="utf-8")
-    scored = results(texts, str(rows), model="org/model", protocol="completion").results
-    frozen = read_results(TRAINED)
-    assert len(scored.configs) == 13
-    for name, config in scored.configs.items():
-        for column in ("scores", "exact", "f1"):
-            assert getattr(config, column) == getattr(frozen.configs[name], column)[:ROWS], name
+    scored = ruler_eval.score(texts, rows, model="org/model", protocol="completion")
+    committed = pd.read_parquet(RUNS["results/qwen2.5-coder-0.5b"] / FILENAME)
+    is_built = (committed["length"] == 4096) & (committed["index"] < ROWS)
+    frozen = committed[is_built].reset_index(drop=True)
+    names = ["task", "index", "question", "official", "exact", "f1", "label"]
+    assert scored.task.nunique() == 13 and scored[names].equals(frozen[names])
