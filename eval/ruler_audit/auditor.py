@@ -23,6 +23,7 @@ from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED
 from ruler_data.names import config_file, counted
 from ruler_data.parquet import read_rows
+from ruler_data.progress import progress
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Qa, Task
 from ruler_data.views import html_text
@@ -155,14 +156,14 @@ class Auditor:
         self._unknown: list[str] = []
         self._missing: dict[str, list[str]] = {}  # tasks by the source that is not here
 
-    def audit(self, workers: int) -> Audit:
+    def audit(self, workers: int, advance: Callable[[str, int], None]) -> Audit:
         """Find the rows, rebuild them where that can be done, and score the answers."""
         origin = self._find()
         with TemporaryDirectory(prefix="ruler-audit-") as scratch:
             folder = Path(scratch) / "rows"
             known: dict[str, list[Row]] = {}
             scores = None
-            if self._rebuild(origin, folder, workers):
+            if self._rebuild(origin, folder, workers, advance):
                 known = self._rebuilt_rows(folder)
                 scores = self._score(folder, known)
         lines = tuple(self._line(group, known, scores) for group in self._groups)
@@ -205,7 +206,9 @@ class Auditor:
         names = tuple(name for name, number in makes.items() if enough and number == best)
         return replace(agreed([*self._origins.values()]), tokenizers=names)
 
-    def _rebuild(self, origin: Origin, folder: Path, workers: int) -> bool:
+    def _rebuild(
+        self, origin: Origin, folder: Path, workers: int, advance: Callable[[str, int], None]
+    ) -> bool:
         """Build the rows of all groups whose origin is known; False if it cannot be done here."""
         groups = [group for group in self._groups if self._is_at_hand(group, origin)]
         reason = self._why_not_rebuilt(origin, groups)
@@ -226,9 +229,7 @@ class Auditor:
             words=origin.words[-1] if origin.words else "",
         )
         try:
-            build_folder(
-                plan, workers=workers, force=False, progress=lambda *_: None, warn=lambda _: None
-            )
+            build_folder(plan, workers=workers, force=False, progress=advance, warn=lambda _: None)
         except RulerError as error:
             self._unknown.append(f"the rows could not be rebuilt: {error}")
             return False
@@ -425,4 +426,7 @@ def audit_groups(groups: Sequence[Group], finder: Finder, workers: int) -> Audit
     parts: dict[tuple[Path, int | None], list[Group]] = {}
     for group in groups:
         parts.setdefault((group.folder, group.length), []).append(group)
-    return Audits(Auditor(members, finder).audit(workers) for members in parts.values())
+    with progress(None, "auditing") as advance:
+        return Audits(
+            Auditor(members, finder).audit(workers, advance) for members in parts.values()
+        )
