@@ -1,4 +1,4 @@
-"""A run beside vLLM's own bench on the same prompts, and beside the estimate of `doctor`.
+"""A run beside vLLM's own bench on the same prompts, and beside the estimate of `run --check`.
 
     python benchmarks/gpu.py --data dist/qwen2.5 --tokenizer FOLDER --rows 4         # on a GPU
     python benchmarks/gpu.py --data FOLDER --tokenizer FOLDER --size tiny --rows 2    # on a CPU

@@ -345,8 +345,12 @@ class RunFolder:
         return settle(self.records(torn))
 
     def spent(self) -> Spent:
-        """Return what the run has cost so far."""
-        return Spent.read(self.path, self.records() if (self.path / RUN_FILE).exists() else ())
+        """Return what the run has cost so far; nothing where there is none."""
+        try:
+            records = self.records()
+        except (RulerError, UsageError):  # `begin` says why this is no run
+            records = []
+        return Spent.read(self.path, records)
 
     def records(self, torn: list[str] | None = None) -> list[Answer]:
         """Return all records of the run, in the order of their files and lines.
