@@ -15,7 +15,7 @@ Asked = tuple[object, ...]
 
 #: A small build of four configs; and the config that it begins with.
 FOUR = (
-    "--sources-kind", "sample", "--tasks", "vt,fwe", "--lengths", "1280,1536", "--rows", 16,
+    "--sources", "sample", "--tasks", "vt,fwe", "--lengths", "1280,1536", "--rows", 16,
 )  # fmt: skip
 FIRST = "vt_1536"
 

@@ -157,7 +157,7 @@ def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 @pytest.fixture(scope="session")
 def sample_build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     """All 13 tasks of the sample corpus at 4,096 tokens, 6 rows each; not to be changed."""
-    asked = ("build", "--lengths", 4096, "--rows", 6, "--sources-kind", "sample")
+    asked = ("build", "--lengths", 4096, "--rows", 6, "--sources", "sample")
     return made_once(
         of_all_workers(tmp_path_factory) / "sample",
         lambda out: succeeded(cli(*asked, "--out", out)),
@@ -215,7 +215,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
                 lengths=[length],
                 rows=rows,
                 seed=seed,
-                sources_kind="sample",
+                sources="sample",
             ),
         )
 

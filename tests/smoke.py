@@ -145,7 +145,7 @@ def smoke(repo: str, out: Path) -> bool:
         try:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch) / "build"
-                build("mistral", tasks="vt,fwe", lengths=[1024], rows=3, sources_kind="sample",
+                build("mistral", tasks="vt,fwe", lengths=[1024], rows=3, sources="sample",
                       out=folder, progress=False)  # fmt: skip
                 release = Release(folder, repo, version=Version.parse("1.0.0"),
                                   allowed=["sample"], tell=print)  # fmt: skip

@@ -103,8 +103,8 @@ def test_help_shows_types_and_options_of_a_command(command: Callable[..., object
 def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
     with pytest.raises(UsageError, match=r"^workers -1: give a whole number from 0 to 1,024$"):
         ruler_builders.build(workers=-1)
-    with pytest.raises(UsageError, match=r"^sources_kind 'reel': give one of auto, real, sample$"):
-        ruler_builders.build(sources_kind="reel")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^counter 'fast': give one of auto, tokenizers, "):
+        ruler_builders.build(counter="fast")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^lengths 4096: give a text or a list$"):
         ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):
@@ -132,7 +132,7 @@ def test_a_number_of_numpy_is_a_number(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seed": np.int64(3), "rows": np.int32(1)}
     out = tmp_path / "out"
     manifest = ruler_builders.build(
-        tokenizer="mistral", sources_kind="sample", tasks=["vt"], lengths=[1024], out=out, **options
+        tokenizer="mistral", sources="sample", tasks=["vt"], lengths=[1024], out=out, **options
     )
     assert (manifest.seed, manifest.configs["vt_1024"].rows) == (3, 1)
 

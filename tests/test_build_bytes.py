@@ -28,7 +28,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 @pytest.fixture(scope="session")
 def asked(tiny: Path) -> Asked:
     """All 13 tasks, in a tokenizer that is loaded at once."""
-    order = ("--sources-kind", "sample", "--rows", 2, "--lengths", 1536)
+    order = ("--sources", "sample", "--rows", 2, "--lengths", 1536)
     return (*order, "--tokenizer", tiny)
 
 

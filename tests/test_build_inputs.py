@@ -15,13 +15,13 @@ from tests.commands import one_line, succeeded
 
 FILE = "test-00000-of-00001.parquet"
 #: In a real tokenizer, the one that is loaded sooner.
-MISTRAL = ("--sources-kind", "sample", "--rows", 2, "--tokenizer", "mistral-v0.2")
+MISTRAL = ("--sources", "sample", "--rows", 2, "--tokenizer", "mistral-v0.2")
 
 
 @pytest.fixture(scope="session")
 def sample(tiny: Path) -> Asked:
     """Two rows of the sample corpus."""
-    return ("--sources-kind", "sample", "--rows", 2, "--tokenizer", tiny)
+    return ("--sources", "sample", "--rows", 2, "--tokenizer", tiny)
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ def build(tiny: Path) -> Build:
     """Build the task that is made of a source, from the sources in a folder."""
 
     def built(folder: Path, file: str, *more: object) -> Done:
-        order = ("--sources", folder, "--sources-kind", "real", "--tasks", TASK[file], "--rows", 2)
+        order = ("--sources", folder, "--tasks", TASK[file], "--rows", 2)
         tokens = ("--tokenizer", tiny, "--lengths", 1280)
         return run(*order, *tokens, "--out", folder.parent / "out", *more)
 
@@ -174,13 +174,17 @@ def test_the_same_text_in_another_encoding_gives_the_same_rows(
     assert rows[0] == rows[1]
 
 
-def test_a_flipped_bit_is_told_by_both_hashes(build: Build, sources: Path, shared: Path) -> None:
+def test_a_flipped_bit_is_told_by_both_hashes(
+    build: Build, sources: Path, shared: Path, tiny: Path
+) -> None:
     file = "squad.json"
     data = bytearray((shared / "sources" / "squad-dev-v2.0.json").read_bytes())
     data[data.index(b"the ", len(data) // 2)] ^= 1  # a letter of some text becomes another
     (sources / file).write_bytes(data)
     found = hashlib.sha256(data).hexdigest()
-    strict = one_line(build(sources, file, "--strict-sources"), code=1)
+    order = ("--sources", "pinned", "--tasks", TASK[file], "--rows", 2, "--tokenizer", tiny)
+    out = ("--lengths", 1280, "--out", sources.parent / "out")
+    strict = one_line(run(*order, *out, env={"RULER_SOURCES": str(sources)}), code=1)
     assert not (sources.parent / "out").exists()
     done = build(sources, file)
     succeeded(done)
@@ -272,7 +276,7 @@ def test_local_sources_and_a_local_tokenizer_need_no_network(
 
 @pytest.mark.slow
 def test_the_sample_is_silent(asked: Asked, tmp_path: Path, no_network: tuple[str, ...]) -> None:
-    order = (*asked, "--sources-kind", "sample", "--out", tmp_path / "out")
+    order = (*asked, "--sources", "sample", "--out", tmp_path / "out")
     done = run(*order, env={**UNAWARE, "HF_HOME": str(tmp_path)}, wrapper=no_network)
     succeeded(done)
     assert done.stderr == ""
@@ -293,7 +297,7 @@ def test_the_sample_never_passes_for_ruler(
     assert "set PIP_INDEX_URL or HTTPS_PROXY" in last and "give --sources DIR with it" in last
     assert b"sample" in (tmp_path / folder / "README.md").read_bytes().lower()
     refused = run(*asked, "--out", tmp_path / "out", env=env, wrapper=no_network)
-    assert "--sources-kind sample for a sample, which is not RULER" in one_line(refused, 2)
+    assert "--sources sample for a sample, which is not RULER" in one_line(refused, 2)
     assert not (tmp_path / "out").exists()
 
 
@@ -301,14 +305,14 @@ def test_a_sample_that_was_asked_for_has_its_own_folder(
     asked: Asked, tmp_path: Path, tiny: Path
 ) -> None:
     for task, name in (("qa_1", f"{tiny.name}-sample"), ("vt", tiny.name)):  # vt has no such source
-        done = succeeded(run(*asked, "--tasks", task, "--sources-kind", "sample", cwd=tmp_path))
+        done = succeeded(run(*asked, "--tasks", task, "--sources", "sample", cwd=tmp_path))
         assert (tmp_path / "dist" / name / "manifest.json").exists()
         assert ("NOT RULER" in done.stdout.splitlines()[-1]) == (task == "qa_1")
 
 
 @pytest.mark.parametrize("task", ["niah_single_2", "qa_1", "qa_2"])
 def test_real_sources_are_never_replaced(asked: Asked, tmp_path: Path, task: str) -> None:
-    order = (*asked, "--tasks", task, "--sources-kind", "real", "--out", tmp_path / "out")
+    order = (*asked, "--tasks", task, "--sources", "pinned", "--out", tmp_path / "out")
     cache = {"RULER_CACHE": str(tmp_path / "cache")}
     assert "--sources DIR" in one_line(run(*order, env=cache), code=1)
     assert not (tmp_path / "out").exists()
@@ -323,7 +327,7 @@ def test_a_download_in_the_cache_that_is_not_the_pinned_file_is_not_used(
     kept = tmp_path / "cache" / "sources" / "squad"
     kept.mkdir(parents=True)
     shutil.copyfile(shared / "sources" / "squad-dev-v2.0.json", kept / "dev-v2.0.json")
-    order = (*asked, "--tasks", "qa_1", "--sources-kind", "real", "--out", tmp_path / "out")
+    order = (*asked, "--tasks", "qa_1", "--sources", "pinned", "--out", tmp_path / "out")
     assert "source squad" in one_line(run(*order), code=1)
 
 

@@ -12,7 +12,7 @@ from tests.commands import succeeded
 from tests.conftest import Builds
 from tests.tampering import copy_of
 
-SMALL = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--tasks", "vt,fwe")
+SMALL = ("--tokenizer", "mistral-v0.2", "--sources", "sample", "--tasks", "vt,fwe")
 
 
 def test_python_builds_the_bytes_of_the_command(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_python_builds_the_bytes_of_the_command(tmp_path: Path) -> None:
         tasks=["fwe", "vt"],
         lengths=[1024],
         rows=3,
-        sources_kind="sample",
+        sources="sample",
         progress=progress,
     )
     succeeded(run(*SMALL, "--lengths", 1024, "--rows", 3, "--out", tmp_path / "command"))
@@ -55,7 +55,7 @@ def test_bad_options_are_refused(wrong: dict[str, object], said: str, tmp_path: 
         ruler_builders.build(
             "mistral-v0.2",
             out=tmp_path / "out",
-            sources_kind="sample",
+            sources="sample",
             **wrong,  # type: ignore[arg-type]
         )
     assert not (tmp_path / "out").exists()
@@ -68,6 +68,6 @@ def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
     copy = copy_of(builds(), tmp_path)
     (copy / "<b>.txt").touch()
     report = ruler_builders.verify(str(copy), rows=0)
-    assert report.to_records() == [{"where": "<b>.txt", "finding": "not in the manifest"}]
+    assert report.to_records() == [{"where": "<b>.txt", "finding": "no build makes it"}]
     assert "1 finding" in repr(report)
     assert "<td>&lt;b&gt;.txt</td>" in report._repr_html_()

@@ -64,7 +64,7 @@ def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli
     edited = cli("verify", copy)
     assert edited.returncode == 1 and "README.md: line " in edited.stdout
     options = ("--tokenizer", "mistral-v0.2", "--tasks", "vt,fwe", "--lengths", 1024, "--rows", 3)
-    again = cli("build", *options, "--sources-kind", "sample", "--out", copy)
+    again = cli("build", *options, "--sources", "sample", "--out", copy)
     assert again.returncode == 0, again.stderr
     assert (copy / "README.md").read_text(encoding="utf-8") == text
     assert cli("verify", copy).returncode == 0

@@ -74,7 +74,7 @@ def test_the_counter_decides_on_no_byte_of_the_rows(shared: Path, tmp_path: Path
     for counter in ("tokenizers", "gigatoken"):
         folder = tmp_path / counter
         done = cli(
-            "build", "--tokenizer", shared / "tokenizers" / "qwen2.5", "--sources-kind", "sample",
+            "build", "--tokenizer", shared / "tokenizers" / "qwen2.5", "--sources", "sample",
             "--lengths", 4096, "--rows", 1, "--counter", counter, "--out", folder,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -200,7 +200,7 @@ def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cl
     folder = tmp_path / "letters"
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
-    sources = ("--sources-kind", "sample", "--rows", 1, "--lengths", "4k")
+    sources = ("--sources", "sample", "--rows", 1, "--lengths", "4k")
     common = ("build", "--tokenizer", folder, *sources)
     built = cli(*common, "--tasks", "niah_single_2", "--out", tmp_path / "out")
     assert built.returncode == 0, built.stderr

@@ -148,7 +148,7 @@ def test_every_task_reaches_a_quarter_of_a_million_tokens(task: str) -> None:
 #: Lines of 160 characters and 600 tokens and more: no haystack of them ends close to 4,096.
 GLYPHS = "\N{ALCHEMICAL SYMBOL FOR AIR}\N{ALCHEMICAL SYMBOL FOR FIRE}" * 80 + "\n"
 ORDER = (
-    "--suite", "domains", "--tokenizer", "mistral", "--sources-kind", "sample",
+    "--suite", "domains", "--tokenizer", "mistral", "--sources", "sample",
     "--tasks", "niah_domain_glyphs", "--rows", 2,
 )  # fmt: skip
 

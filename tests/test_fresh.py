@@ -17,7 +17,7 @@ from tests.tampering import manifest_of
 @pytest.fixture(scope="session")
 def asked(tiny: Path) -> Asked:
     """A small build from a private seed."""
-    small = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 1280, "--rows", 3)
+    small = ("--sources", "sample", "--tasks", "vt", "--lengths", 1280, "--rows", 3)
     return (*small, "--tokenizer", tiny, "--fresh")
 
 

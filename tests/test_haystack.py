@@ -17,7 +17,7 @@ from tests.conftest import Cli
 from tests.publishing import Publisher
 
 TEXT = "\n".join(f"Clause {n}. The party of part {n} shall mend {n} fences.\n" for n in range(300))
-COMMON = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample")
+COMMON = ("--tokenizer", "mistral-v0.2", "--sources", "sample")
 ORDER = ("--suite", "domains", *COMMON, "--lengths", 1024, "--rows", 3)
 
 
@@ -172,7 +172,7 @@ TURNS = {
     "llama3": ("<|eot_id|>", "<|im_end|>"),
     "tiny": ("</s>", "<|eot_id|>"),
 }
-TOKEN_ORDER = ("--suite", "domains", "--sources-kind", "sample", "--lengths", 1024, "--rows", 2)
+TOKEN_ORDER = ("--suite", "domains", "--sources", "sample", "--lengths", 1024, "--rows", 2)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def error_of(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def build(cli: Cli, tiny: Path) -> Build:
     """Build a small folder from a seed."""
-    options = ("--tasks", "vt,fwe", "--lengths", 1280, "--rows", 3, "--sources-kind", "sample")
+    options = ("--tasks", "vt,fwe", "--lengths", 1280, "--rows", 3, "--sources", "sample")
 
     def built(folder: Path, seed: int, *more: object) -> None:
         done = cli("build", *options, "--tokenizer", tiny, "--seed", seed, "--out", folder, *more)

@@ -82,7 +82,7 @@ def test_false_claims_are_told_apart(asked: Row, task: Task, said: str, failure:
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
     folder = tmp_path_factory.mktemp("none") / "data"
-    options = ("--lengths", "1024", "--rows", 10, "--sources-kind", "sample", "--out", folder)
+    options = ("--lengths", "1024", "--rows", 10, "--sources", "sample", "--out", folder)
     succeeded(cli("build", "--suite", "no_needle", *options))
     return folder
 
@@ -137,7 +137,7 @@ def test_the_questions_are_those_of_the_task_with_documents_and_nothing_more() -
 
 
 def test_rows_are_as_long_as_they_are_and_verified_as_that(tmp_path: Path, cli: Cli) -> None:
-    options = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--suite", "no_context")
+    options = ("--tokenizer", "mistral-v0.2", "--sources", "sample", "--suite", "no_context")
     succeeded(run(*options, "--lengths", 4096, "--rows", 6, "--out", tmp_path / "out"))
     rows = list(read_rows(tmp_path / "out/qa_1_no_context_4096/test-00000-of-00001.parquet"))
     assert all(row.length < 200 for row in rows)

@@ -30,9 +30,7 @@ PRINTED = {"niah_multivalue_1024": 0.75, "vt_1024": 0.4, "qa_1_1024": 0.0}
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("read-back") / "data"
     tasks = [name.rpartition("_")[0] for name in PRINTED]
-    ruler_builders.build(
-        "mistral", sources_kind="sample", tasks=tasks, lengths=[1024], rows=3, out=out
-    )
+    ruler_builders.build("mistral", sources="sample", tasks=tasks, lengths=[1024], rows=3, out=out)
     return out
 
 

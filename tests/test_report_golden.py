@@ -33,7 +33,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("golden")
     data = folder / "data"
     ruler_builders.build("mistral-v0.2", out=data, tasks=["vt", "cwe", "niah_single_2"], rows=12,
-                         lengths=[1024, 2048], sources_kind="sample")  # fmt: skip
+                         lengths=[1024, 2048], sources="sample")  # fmt: skip
     runs = []
     for place, (name, rate, ratio) in enumerate(RUNS):
 

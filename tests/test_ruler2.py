@@ -249,7 +249,7 @@ BUILT = ["mk_niah_basic", "qa_easy"]
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("ruler2") / "own"
     ruler_builders.build(
-        "mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out, sources_kind="sample"
+        "mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out, sources="sample"
     )
     return out
 

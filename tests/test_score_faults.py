@@ -166,7 +166,7 @@ tasks:
 def test_tasks_of_a_suite_of_one_s_own_are_scored_by_their_family(cli: Cli, tmp_path: Path) -> None:
     suite, data = tmp_path / "mine.yaml", tmp_path / "data"
     suite.write_text(SUITE)
-    options = ("--suite", suite, "--rows", 4, "--lengths", "1024,1536", "--sources-kind", "sample")
+    options = ("--suite", suite, "--rows", 4, "--lengths", "1024,1536", "--sources", "sample")
     succeeded(cli("build", *options, "--out", data))
     run = make_run(tmp_path / "run", data, golden)
     message = score(run, data)

@@ -21,7 +21,7 @@ from tests.hub import WRITE, Hub, running
 from tests.running import tiny as models
 
 COMMIT, TAG, INDEX = "POST .*/commit/", "POST .*/tag/", "index.json"
-ROWS = ("--tasks", "vt,fwe", "--lengths", "2048", "--rows", "3", "--sources-kind", "sample")
+ROWS = ("--tasks", "vt,fwe", "--lengths", "2048", "--rows", "3", "--sources", "sample")
 
 
 class Owner:
@@ -119,7 +119,7 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     succeeded(owner.release("own"))
     first, grown = "own/ruler", owner.root / "grown"
     ours = ("--tokenizer", owner.models[0], "--tasks", "vt,fwe", "--lengths", "2048", "--rows", "4")
-    succeeded(owner.call("build", *ours, "--sources-kind", "sample", "--out", grown))
+    succeeded(owner.call("build", *ours, "--sources", "sample", "--out", grown))
     again = ("publish", grown, "--repo", first, "--allow", "sample")
     succeeded(owner.call(*again))
     assert {one["repo"]: one["tag"] for one in owner.index("own")} == {

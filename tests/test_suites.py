@@ -76,7 +76,7 @@ def test_a_task_that_cannot_fit_is_refused(tmp_path: Path, cli: Cli) -> None:
     text = MINE.replace(
         "niah_grid: {family: niah, haystack: noise, depths: 11, max_new_tokens: 20}", large
     )
-    options = ("--suite", write(tmp_path, text), "--lengths", 4096, "--sources-kind", "sample")
+    options = ("--suite", write(tmp_path, text), "--lengths", 4096, "--sources", "sample")
     refused = cli("build", *options, "--tasks", "niah_x,vt", "--out", tmp_path / "out")
     assert refused.returncode == 2 and "niah_x_4096 needs at least" in refused.stderr
     assert not (tmp_path / "out").exists()
@@ -85,7 +85,7 @@ def test_a_task_that_cannot_fit_is_refused(tmp_path: Path, cli: Cli) -> None:
 def test_a_missing_needle_among_needles_is_possible(tmp_path: Path, cli: Cli) -> None:
     text = MINE.replace("haystack: noise, depths: 11", 'haystack: needles, none: "true"')
     options = ("--suite", write(tmp_path, text), "--tasks", "niah_grid", "--rows", 2)
-    done = cli("build", *options, "--sources-kind", "sample", "--out", tmp_path / "out")
+    done = cli("build", *options, "--sources", "sample", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
 
 
@@ -99,7 +99,7 @@ def test_suites_of_the_package_share_no_name_with_the_thirteen_or_one_another() 
 
 def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cli) -> None:
     path, folder = write(tmp_path, MINE).rename(tmp_path / "later.yml"), tmp_path / "out"
-    built = cli("build", "--suite", path, "--sources-kind", "sample", "--out", folder)
+    built = cli("build", "--suite", path, "--sources", "sample", "--out", folder)
     assert built.returncode == 0, built.stderr
     assert "4 configs of the suite mine, " in built.stdout
     path.unlink()  # the manifest says all that there is to know
@@ -119,7 +119,7 @@ def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cl
 
 def test_a_folder_takes_no_other_suite_or_parameters(tmp_path: Path, cli: Cli) -> None:
     path, folder = write(tmp_path, MINE), tmp_path / "out"
-    common = ("--sources-kind", "sample", "--rows", 1, "--out", folder)
+    common = ("--sources", "sample", "--rows", 1, "--out", folder)
     assert cli("build", "--suite", path, "--tasks", "vt_two", *common).returncode == 0
     other = cli("build", "--tasks", "vt", "--lengths", "1024", *common)
     assert other.returncode == 2 and "suite mine, now ruler" in other.stderr
@@ -142,7 +142,7 @@ def test_a_grid_puts_each_needle_at_its_depth(tmp_path: Path, cli: Cli) -> None:
 
     folder = tmp_path / "out"
     done = cli(
-        "build", "--suite", "depth", "--lengths", "4096", "--rows", 22, "--sources-kind", "sample",
+        "build", "--suite", "depth", "--lengths", "4096", "--rows", 22, "--sources", "sample",
         "--out", folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

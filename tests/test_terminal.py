@@ -37,7 +37,7 @@ def test_what_is_no_length_is_refused_with_an_example(text: str) -> None:
 def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     build = ("build", "--tokenizer", tiny, "--tasks", "vt", "--lengths", "2k,4k", "--rows", 2)
-    succeeded(cli(*build, "--sources-kind", "sample", "--out", out))
+    succeeded(cli(*build, "--sources", "sample", "--out", out))
     assert {path.name for path in out.glob("vt_*")} == {"vt_2048", "vt_4096"}
     done = succeeded(cli("verify", out, "--lengths", "4K"))
     assert "1 config, 2 rows" in done.stdout

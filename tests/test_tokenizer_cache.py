@@ -52,7 +52,7 @@ def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(
 ) -> None:
     (tmp_path / "mistral").mkdir()
     monkeypatch.chdir(tmp_path)
-    options = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 1024, "--rows", 1)
+    options = ("--sources", "sample", "--tasks", "vt", "--lengths", 1024, "--rows", 1)
     assert cli("build", *options, "--out", "out").returncode == 0
     verified = cli("verify", "out")
     assert verified.returncode == 0, verified.stderr
@@ -72,7 +72,7 @@ def test_a_release_is_proved_offline_beside_a_namesake(tmp_path: Path, cli: Cli)
     for names, template in (("one", tiny.LLAMA), ("other", tiny.GEMMA)):
         tiny.make_tokenizer(tmp_path / names / "llama3", template)
     one, other = ({"RULER_TOKENIZERS": str(tmp_path / names)} for names in ("one", "other"))
-    options = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 2048, "--rows", 1)
+    options = ("--sources", "sample", "--tasks", "vt", "--lengths", 2048, "--rows", 1)
     out = tmp_path / "out"
     succeeded(cli("build", *options, "--tokenizer", "llama3", "--out", out, env=one))
     verified = cli("verify", out, env=other)

@@ -54,7 +54,7 @@ pytestmark = pytest.mark.slow
 VT = file_of("vt_1024")
 #: What is done to a copy of a folder.
 Forgery = Callable[[Path], object]
-OPTIONS = ("--lengths", 1024, "--rows", 24, "--sources-kind", "sample", "--tokenizer", "mistral")
+OPTIONS = ("--lengths", 1024, "--rows", 24, "--sources", "sample", "--tokenizer", "mistral")
 
 
 @pytest.fixture(scope="module")

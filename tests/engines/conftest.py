@@ -105,7 +105,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> Path:
     """6 rows of fwe at 512 and at 640 tokens; not to be changed."""
     command = (
-        "build", "--tokenizer", model, "--sources-kind", "sample", "--tasks", "fwe", "--lengths",
+        "build", "--tokenizer", model, "--sources", "sample", "--tasks", "fwe", "--lengths",
         "512,640", "--rows", 6, "--counter", "tokenizers",
     )  # fmt: skip
     return made_once(

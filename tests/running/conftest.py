@@ -24,7 +24,7 @@ Ask = Callable[..., Done]
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
     """20 rows of vt and of fwe at 2,048 tokens of the tiny tokenizer; not to be changed."""
     command = (
-        "build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks", "vt,fwe", "--lengths",
+        "build", "--tokenizer", tiny, "--sources", "sample", "--tasks", "vt,fwe", "--lengths",
         2048, "--rows", 20, "--counter", "tokenizers",
     )  # fmt: skip
     return made_once(

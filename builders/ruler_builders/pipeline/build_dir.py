@@ -135,11 +135,10 @@ class BuildDir:
             return earlier.seed
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
 
-    def choose_essays(self, essays: EssaysName | None) -> EssaysName:
-        """Return which essays a build takes: those of its folder, unless others are named."""
-        if essays is None and (earlier := self._earlier()):
-            return essays_of(earlier)
-        return essays or "nvidia"
+    def choose_essays(self) -> EssaysName:
+        """Return which essays a build takes: those of its folder, else the default ones."""
+        earlier = self._earlier()
+        return "nvidia" if earlier is None else essays_of(earlier)
 
     def _earlier(self) -> Manifest | None:
         """Return the manifest of an earlier build; None also where the build will say why not."""

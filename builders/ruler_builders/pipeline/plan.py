@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ruler_builders.sources.catalogue import CATALOGUE, EssaysName
 from ruler_builders.sources.domains import find_user_texts
-from ruler_builders.sources.library import Kind, Library
+from ruler_builders.sources.library import Kind, Library, SourceChoice
 from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
@@ -137,20 +137,18 @@ def default_folder(
     return Path("dist") / name
 
 
-def sampled_sources(
-    suite: Suite, kind: Kind, sources: Path | str | None, essays: EssaysName | None
-) -> dict[str, str]:
+def sampled_sources(suite: Suite, choice: SourceChoice) -> dict[str, str]:
     """Return the sources of a suite whose sample is to be taken, and why the real one is not.
 
     Real sources that can be had are downloaded. No reason: the sample was asked for.
     """
     used = {source for task in suite.tasks.values() for source in task.sources}
     names = sorted(used & CATALOGUE.keys())
-    if kind == "sample":
+    if choice.kind == "sample":
         return dict.fromkeys(names, "")
-    if kind == "real":
+    if choice.kind == "real":
         return {}
-    return Library(sources, essays=essays or "nvidia").unavailable(names)
+    return Library(choice.folder).unavailable(names)
 
 
 def check_options(plan: BuildPlan, *, fresh: bool) -> None:
@@ -167,7 +165,7 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
         f"--tasks {extra}": extra is not None,
         "--fresh": fresh,
         "--haystack": plan.haystack is not None,
-        "--sources-kind sample": plan.sources_kind == "sample",
+        "--sources sample": plan.sources_kind == "sample",
         f"--reserve {plan.reserve}": plan.reserve and not edition.bisects,
         f"--seed {plan.seed}": plan.seed >= LARGEST_SEED
         or (edition.ignores_seed and plan.seed != DEFAULT_SEED),

