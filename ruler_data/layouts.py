@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ruler_data.errors import RulerError
 from ruler_data.files import TEXT_BYTES, open_file, parse_json, read_bytes, read_lines
-from ruler_data.names import quote
+from ruler_data.names import UNITS, quote
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,9 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         if self.path is None:
             return f"record {self.number}"
-        unit = "line" if self.path.suffix == ".jsonl" else "row"
-        return f"{self.path.name} {unit} {self.number}"
+        if self.path.suffix == ".jsonl":
+            return f"{self.path.name} line {self.number}"
+        return f"{self.path.name} row {self.number}"
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,9 @@ def read_answers(path: Path, length: int | None = None) -> list[ToolAnswer]:
     Raises:
         RulerError: the file, or one of its records, cannot be read.
     """
-    read = records_of_csv if path.suffix == ".csv" else records_of_lines
-    return parse_answers(read(path), length)
+    if path.suffix == ".csv":
+        return parse_answers(records_of_csv(path), length)
+    return parse_answers(records_of_lines(path), length)
 
 
 def parse_answers(
@@ -259,20 +261,22 @@ def _parse_answer(record: Any, where: Place, length: int | None) -> ToolAnswer: 
     outputs = _outputs(record, layout)
     prompt = _prompt(record, layout)
     name, index = _name_and_index(record, layout, where, prompt, outputs)
-    task, named = split_config(task_of_name(name))
-    sizes = (whole_number(record, layout.length), named, length_of_path(where.path), length)
+    task, length_of_name = split_config(task_of_name(name))
     reward = record.get("reward")
     return ToolAnswer(
-        where,
-        layout.tool,
-        task,
-        next((size for size in sizes if size), None),
-        index,
-        whole_number(record, layout.sample) or 0,
-        text_of(value_at(record, layout.answer), layout.answer),
-        outputs,
-        prompt,
-        float(reward) if isinstance(reward, int | float) else None,
+        where=where,
+        tool=layout.tool,
+        task=task,
+        length=whole_number(record, layout.length)
+        or length_of_name
+        or length_of_path(where.path)
+        or length,
+        index=index,
+        sample=whole_number(record, layout.sample) or 0,
+        text=text_of(value_at(record, layout.answer), layout.answer),
+        outputs=outputs,
+        prompt=prompt,
+        reward=float(reward) if isinstance(reward, int | float) else None,
     )
 
 
@@ -283,9 +287,16 @@ def _outputs(record: Mapping[str, Any], layout: Layout) -> tuple[str, ...] | Non
     if isinstance(outputs, str):
         outputs = [outputs]
     if not isinstance(outputs, list) or not all(isinstance(output, str) for output in outputs):
-        problem = "missing" if outputs is MISSING else f"found {type(outputs).__name__}"
-        raise ValueError(f"field {layout.outputs}: a list of strings expected, {problem}")
+        found = _kind_of(outputs)
+        raise ValueError(f"field {layout.outputs}: a list of strings expected, found {found}")
     return tuple(outputs)
+
+
+def _kind_of(value: object) -> str:
+    """Return the type of a record's value, for an error."""
+    if value is MISSING:
+        return "nothing"
+    return type(value).__name__
 
 
 def _prompt(record: Mapping[str, Any], layout: Layout) -> str:
@@ -305,14 +316,14 @@ def _name_and_index(
     if layout.index == "id":
         return _row_of_id(record)
     name = next((str(record[column]) for column in layout.task if record.get(column)), "")
-    if layout.index == GYM_ROW:
-        index = whole_number(record, GYM_ROW)
-        return name, where.number - 1 if index is None else index
     index = whole_number(record, layout.index)
+    if layout.index == GYM_ROW:
+        if index is None:
+            index = where.number - 1
+        return name, index
     if index is None:
-        value = value_at(record, layout.index)
-        problem = "missing" if value is MISSING else type(value).__name__
-        raise ValueError(f"field {layout.index}: int expected, found {problem}")
+        found = _kind_of(value_at(record, layout.index))
+        raise ValueError(f"field {layout.index}: int expected, found {found}")
     if outputs and index > 0 and prompt.find(outputs[0]) == index:
         index = where.number - 1  # since 2025-06 upstream's niah writes the answer's place instead
     return name or name_of_file(where.path), index
@@ -321,24 +332,28 @@ def _name_and_index(
 def _row_of_id(record: Mapping[str, Any]) -> tuple[str, int]:
     if "id" not in record:
         for name, kind in (("config", str), ("index", int)):
-            if type(record.get(name)) is not kind:
-                actual = type(record[name]).__name__ if name in record else "missing"
-                raise ValueError(f"field {name}: {kind.__name__} expected, found {actual}")
+            value = record.get(name, MISSING)
+            if type(value) is not kind:
+                raise ValueError(f"field {name}: {kind.__name__} expected, found {_kind_of(value)}")
         return record["config"], record["index"]
     row = record["id"]
-    match = re.fullmatch(r"(.*)/([0-9]{1,9})", row, re.DOTALL) if isinstance(row, str) else None
+    remedy = "is not a row; a row is CONFIG/INDEX, e.g. vt_4096/17"
+    if not isinstance(row, str):
+        raise ValueError(f"id {type(row).__name__} {remedy}")
+    match = re.fullmatch(r"(.*)/([0-9]{1,9})", row, re.DOTALL)
     if match is None:
-        problem = quote(row) if isinstance(row, str) else type(row).__name__
-        raise ValueError(f"id {problem} is not a row; a row is CONFIG/INDEX, e.g. vt_4096/17")
+        raise ValueError(f"id {quote(row)} {remedy}")
     return match[1], int(match[2])
 
 
 def whole_number(record: object, path: str) -> int | None:
     """Return a whole number, or its digits, at a path; None if there is none."""
-    value = value_at(record, path) if path else None
+    value = value_at(record, path)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
-    return value if type(value) is int else None
+    if type(value) is int:
+        return value
+    return None
 
 
 def text_of(value: object, column: str) -> str:
@@ -348,18 +363,24 @@ def text_of(value: object, column: str) -> str:
     ('a', 'b')
     """
     if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
-        parts = [
-            part
-            for item in value
-            if item.get("type") == "message"
-            for part in item.get("content") or ()
-        ]
-        return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+        return _text_of_messages(value)
     while isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, str):
         raise ValueError(f"field {column}: str expected, found {type(value).__name__}")
     return value
+
+
+def _text_of_messages(items: list[Mapping[str, Any]]) -> str:
+    """Return the texts of the messages of a response, joined."""
+    texts = list[str]()
+    for item in items:
+        if item.get("type") != "message":
+            continue
+        for piece in item.get("content") or ():
+            if isinstance(piece, Mapping):
+                texts.append(str(piece.get("text", "")))
+    return "".join(texts)
 
 
 def _numbered_within_tasks(answers: list[ToolAnswer]) -> list[ToolAnswer]:
@@ -369,10 +390,12 @@ def _numbered_within_tasks(answers: list[ToolAnswer]) -> list[ToolAnswer]:
         if answer.tool in ("NeMo Gym", V2):
             places = rows.setdefault(answer.task, {})
             places.setdefault(answer.index, len(places))
-    return [
-        replace(answer, index=rows[answer.task][answer.index]) if answer.task in rows else answer
-        for answer in answers
-    ]
+    numbered = list[ToolAnswer]()
+    for answer in answers:
+        if answer.task in rows:
+            answer = replace(answer, index=rows[answer.task][answer.index])
+        numbered.append(answer)
+    return numbered
 
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")
@@ -386,8 +409,9 @@ def name_of_file(path: Path | None) -> str:
         return ""
     if path.stem.startswith("output"):
         return path.parent.name.rpartition(".")[2]
-    match = _SAMPLES.fullmatch(path.stem)
-    return match["task"] if match else path.stem
+    if match := _SAMPLES.fullmatch(path.stem):
+        return match["task"]
+    return path.stem
 
 
 def task_of_name(name: str) -> str:
@@ -396,8 +420,11 @@ def task_of_name(name: str) -> str:
     >>> task_of_name("lighteval|ruler:qa_squad|0"), task_of_name("ruler_vt_4096")
     ('qa_1', 'vt_4096')
     """
-    if "|" in name:
-        name = name.split("|")[1] if name.count("|") > 1 else name.partition("|")[0]
+    fields = name.split("|")
+    if len(fields) > 2:  # lighteval's: SUITE|TASK|SHOTS
+        name = fields[1]
+    else:
+        name = fields[0]
     name = name.rpartition(":")[2].removeprefix("ruler_")
     return _HARNESS.get(name, name)
 
@@ -425,15 +452,25 @@ def length_of_path(path: Path | None, name: str = "") -> int | None:
     """Return the length in tokens that a name, a file or a folder above it tells."""
     if path is None:
         return None
-    repo = [part for part in path.parts if part.startswith("datasets--")]  # in the Hub's cache
-    for text in (name, path.stem, *(above.name for above in path.parents[:4]), *repo):
-        clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", text).replace("_", " ")
-        clean = re.sub(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T.*", "", clean)  # the harness's samples
-        for number, short, unit in _LENGTHS.findall(clean):
-            if number and int(number) >= SHORTEST:
-                return int(number)
-            if short:
-                return int(short) * (1024 if unit in "kK" else 1024 * 1024)
+    names = [name, path.stem]
+    names += [folder.name for folder in path.parents[:4]]
+    names += [folder for folder in path.parts if folder.startswith("datasets--")]  # the Hub's cache
+    for text in names:
+        length = _length_of_name(text)
+        if length is not None:
+            return length
+    return None
+
+
+def _length_of_name(name: str) -> int | None:
+    """Return the length in tokens that a name tells; not the number of a file, a hash or a date."""
+    clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", name).replace("_", " ")
+    clean = re.sub(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T.*", "", clean)  # the harness's samples
+    for digits, short, unit in _LENGTHS.findall(clean):
+        if digits and int(digits) >= SHORTEST:
+            return int(digits)
+        if short:
+            return int(short) * UNITS[unit.lower()]
     return None
 
 
@@ -456,7 +493,9 @@ def _parsed(line: bytes, where: Place) -> Any:  # noqa: ANN401 - parsed JSON
     try:
         return parse_json(line)
     except ValueError as error:
-        reason = type(error).__name__ if type(error) is not ValueError else str(error)
+        reason = type(error).__name__
+        if type(error) is ValueError:
+            reason = str(error)
         return RulerError(f"{where}: not JSON ({reason})")
 
 
@@ -468,8 +507,11 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-#: Most bytes of the head of a table, fields of its lines, and rows that are read at once.
-CSV_HEAD, CSV_FIELDS, CSV_ROWS = 4096, 1 << 20, 1024
+#: Most bytes of the head of a table, and fields of its lines.
+CSV_HEAD = 4096
+CSV_FIELDS = 1 << 20
+#: Rows of a table that are read at once.
+CSV_ROWS = 1024
 #: A text of a list as numpy writes it, with either quotes.
 _NUMPY_TEXT = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 
@@ -493,9 +535,7 @@ def records_of_csv(path: Path) -> Iterator[tuple[Place, Any]]:
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
     import pandas as pd
 
-    settings = path.with_name("config.yaml")
-    text = read_bytes(settings).decode(errors="replace") if settings.is_file() else ""
-    length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
+    length = _length_of_settings(path.with_name("config.yaml"))
     counts = Counter[str]()
     with open_file(path, TEXT_BYTES) as file:
         _check_width(path, file)
@@ -514,9 +554,20 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
                 ]
                 record["index"] = int(record.get("index") or counts[task])
                 if length:
-                    record["data_dir"] = length[1]
+                    record["data_dir"] = length
                 counts[task] += 1
                 yield record
+
+
+def _length_of_settings(path: Path) -> str:
+    """Return the length that kvpress's settings beside a table name; empty if none does."""
+    if not path.is_file():
+        return ""
+    text = read_bytes(path).decode(errors="replace")
+    match = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
+    if match is None:
+        return ""
+    return match[1]
 
 
 def _check_width(path: Path, file: BinaryIO) -> None:

@@ -301,12 +301,17 @@ class Manifest:
         if not tasks and not lengths:
             return tuple(self.configs)
         places = {name: parse_config(name) for name in self.configs}
-        _check_choices("task", tasks, {task for task, _ in places.values()})
-        _check_choices("length", lengths, {length for _, length in places.values()})
-        names = list[str]()
-        for name, (task, length) in places.items():
-            if (not tasks or task in tasks) and (not lengths or length in lengths):
-                names.append(name)
+        all_tasks = {task for task, _ in places.values()}
+        all_lengths = {length for _, length in places.values()}
+        _check_choices("task", tasks, all_tasks)
+        _check_choices("length", lengths, all_lengths)
+        wanted_tasks = tasks or all_tasks
+        wanted_lengths = lengths or all_lengths
+        names = [
+            name
+            for name, (task, length) in places.items()
+            if task in wanted_tasks and length in wanted_lengths
+        ]
         if not names:
             raise UsageError("no config has one of these tasks at one of these lengths")
         return tuple(names)

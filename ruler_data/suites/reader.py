@@ -27,8 +27,10 @@ from ruler_data.names import MOST_ROWS, quote
 from ruler_data.suites import Suite
 from ruler_data.tasks import TASKS, Headline, Params, task_of
 
-#: Bytes of a file, and levels of nesting, that are allowed.
-LARGEST, DEEPEST = 200_000, 8
+#: Most bytes of a file.
+LARGEST = 200_000
+#: Most levels of nesting.
+DEEPEST = 8
 
 
 class _Loader(yaml.SafeLoader):
@@ -68,8 +70,8 @@ for _kind, _form, _begins in (
     ("float", r"-?[0-9]{1,17}\.[0-9]{1,17}", "-0123456789"),
     ("bool", "true|false", "tf"),
 ):
-    _tag, _whole = f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_form})\Z")
-    _Loader.add_implicit_resolver(_tag, _whole, [*_begins])
+    _whole = re.compile(rf"(?:{_form})\Z")
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _whole, [*_begins])
 
 
 def _refuse(place: Any, problem: str) -> NoReturn:  # noqa: ANN401 - an event or a node
@@ -87,15 +89,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        line, problem = error.problem_mark.line + 1 if error.problem_mark else 1, str(error.problem)
+        line = 1
+        if error.problem_mark:
+            line = error.problem_mark.line + 1
+        raise UsageError(f"{path.name}:{line}", str(error.problem)) from error
     except yaml.reader.ReaderError as error:
-        line, problem = text.count("\n", 0, error.position) + 1, error.reason
-    else:
-        if isinstance(values, dict):
-            return values
-        line, problem = 1, "a suite is a mapping of keys to values"
-    where = f"{path.name}:{line}"
-    raise UsageError(where, problem)
+        line = text.count("\n", 0, error.position) + 1
+        raise UsageError(f"{path.name}:{line}", error.reason) from error
+    if not isinstance(values, dict):
+        raise UsageError(f"{path.name}:1", "a suite is a mapping of keys to values")
+    return values
 
 
 def _read_text(path: Path) -> str:
@@ -116,12 +119,9 @@ _NAME = "[a-z][a-z0-9_]{0,39}"
 
 def _line(value: object) -> str:
     """Return a line of text that means nothing to Markdown, HTML or a terminal."""
-    if (
-        not isinstance(value, str)
-        or not value.strip()
-        or not value.isprintable()
-        or set(value) & set("|<>`[]\\")
-    ):
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(LINE)
+    if set(value) & set("|<>`[]\\"):
         raise ValueError(LINE)
     return value.strip()
 
@@ -178,8 +178,14 @@ def read_suite(path: Path) -> Suite:
             raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{problem}")
         kind = _PARAMS[task.family]
         params = kind(**{field.name: getattr(task, field.name) for field in fields(kind)})
-        about, alike = task.about or suite.about, task.same_questions_as
-        tasks[name] = task_of(name, params, about, task.max_new_tokens, suite.headline, alike)
+        tasks[name] = task_of(
+            name,
+            params,
+            task.about or suite.about,
+            task.max_new_tokens,
+            suite.headline,
+            task.same_questions_as,
+        )
     if not tasks:
         raise UsageError(path.name, "names no task; give `tasks` or `include`")
     lengths = tuple(sorted(set(suite.lengths)))
@@ -197,39 +203,64 @@ def _task_problem(name: str, task: Any, tasks_before: Mapping[str, Any]) -> str:
         return f": must be named after its family, e.g. {begins}_{name}"
     if task.impossible:
         return f".{task.impossible}"
-    if (partner := task.same_questions_as) is None:
-        return ""
-    parameters = {**{name: task.params for name, task in TASKS.items()}, **tasks_before}
-    where = f".same_questions_as: {quote(partner)}"
-    if getattr(parameters.get(partner), "family", None) != task.family:
+    if task.same_questions_as is not None:
+        return _partner_problem(task, tasks_before)
+    return ""
+
+
+def _partner_problem(task: Any, tasks: Mapping[str, Any]) -> str:  # noqa: ANN401
+    """Return why a task cannot have the questions of the task that it names."""
+    where = f".same_questions_as: {quote(task.same_questions_as)}"
+    partner = tasks.get(task.same_questions_as)
+    family = partner.family if partner else None
+    if task.same_questions_as in TASKS:
+        partner = None
+        family = TASKS[task.same_questions_as].params.family
+    if family != task.family:
         return f"{where} is not a task of the family {task.family}, here or among the thirteen"
-    if getattr(parameters[partner], "same_questions_as", None):
+    if partner and partner.same_questions_as:
         return f"{where} has another task's questions itself; name that task"
     return ""
 
 
 def _explain(error: ErrorDetails) -> tuple[str, str]:
     """Return the key that an error of pydantic is about, and its value with what is allowed."""
-    place, value, allowed = error["loc"], error["input"], error["msg"]
+    place = error["loc"]
+    value = error["input"]
+    allowed = error["msg"]
+    kind = error["type"]
     keys = list(_SuiteKeys.model_fields)
-    if error["type"].startswith("union_tag"):
-        place, allowed = (*place, "family"), f"must be one of {', '.join(_IN_FILE)}"
+    if kind.startswith("union_tag"):
+        place = (*place, "family")
         value = value.get("family")
+        allowed = f"must be one of {', '.join(_IN_FILE)}"
     elif place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
         keys = [field.name for field in fields(_IN_FILE[str(place[2])])]
         place = (*place[:2], *place[3:])
     key = quote(".".join(map(str, place)), 200)[1:-1]
-    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return key, f"no such key; known: {', '.join(keys)}"
-    if error["type"] == "missing":
+    if kind == "missing":
         return key, "is missing"
-    if error["type"] == "string_pattern_mismatch":
+    if kind == "string_pattern_mismatch":
         allowed = "use a-z, 0-9 and _, up to 40, with a letter first"
-    if error["type"] == "literal_error" and isinstance(value, str):
-        names = re.findall(r"'([^']+)'", error["ctx"]["expected"])
-        near = get_close_matches(value, names, 1)
-        allowed = f"did you mean {near[0]}?" if near else f"give one of {', '.join(names)}"
+    elif kind == "literal_error" and isinstance(value, str):
+        allowed = _nearest(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     if isinstance(value, bool):
         allowed += f'; for the word, write "{str(value).lower()}"'
-    text = quote(value) if isinstance(value, str) else quote(repr(value))[1:-1]
-    return key, f"{text}: {allowed.removeprefix('Value error, ')}"
+    return key, f"{_shown(value)}: {allowed.removeprefix('Value error, ')}"
+
+
+def _nearest(word: str, names: list[str]) -> str:
+    """Return the name that a word may mean, or else all names."""
+    matches = get_close_matches(word, names, 1)
+    if matches:
+        return f"did you mean {matches[0]}?"
+    return f"give one of {', '.join(names)}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as an error shows it: a text in quotes, others without."""
+    if isinstance(value, str):
+        return quote(value)
+    return quote(repr(value))[1:-1]
