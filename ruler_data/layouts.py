@@ -287,8 +287,8 @@ def _outputs(record: Mapping[str, Any], layout: Layout) -> tuple[str, ...] | Non
     if isinstance(outputs, str):
         outputs = [outputs]
     if not isinstance(outputs, list) or not all(isinstance(output, str) for output in outputs):
-        found = _kind_of(outputs)
-        raise ValueError(f"field {layout.outputs}: a list of strings expected, found {found}")
+        actual = _kind_of(outputs)
+        raise ValueError(f"field {layout.outputs}: a list of strings expected, found {actual}")
     return tuple(outputs)
 
 
@@ -322,8 +322,8 @@ def _name_and_index(
             index = where.number - 1
         return name, index
     if index is None:
-        found = _kind_of(value_at(record, layout.index))
-        raise ValueError(f"field {layout.index}: int expected, found {found}")
+        actual = _kind_of(value_at(record, layout.index))
+        raise ValueError(f"field {layout.index}: int expected, found {actual}")
     if outputs and index > 0 and prompt.find(outputs[0]) == index:
         index = where.number - 1  # since 2025-06 upstream's niah writes the answer's place instead
     return name or name_of_file(where.path), index

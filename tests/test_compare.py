@@ -39,9 +39,6 @@ def configs_with(**changes: Any) -> Callable[[Scores], Scores]:  # noqa: ANN401 
 
 ELSEWHERE = {"digest": "sha256:1", "question_digest": "sha256:a", "questions": ""}
 OTHERS: list[tuple[Callable[[Scores], Scores], str]] = [
-    (configs_with(**ELSEWHERE),
-     "the rows differ, and the first run was scored by a version that did not record what they "
-     "ask; score it again, `ruler-eval score RUN`"),
     (lambda r: replace(r, run=replace(r.run, protocol="chat")),
      "the protocols differ: completion and chat"),
     (lambda r: replace(r, run=replace(r.run, no_context=True)),

@@ -128,8 +128,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "sample": (in_data(sample=False), "says that sample is False, the manifest of the rows True"),
     "seed": (in_data(seed=7), "says that seed is 7"),
     "edition": (in_data(edition="upstream-2026-07"), "says that edition is upstream-2026-07"),
-    "version": (in_data(data_version="9.0.0"), "says that data_version is 9.0.0"),
-    "sources": (in_data(inputs="0" * 64), "says that inputs is 0000"),
+    "essays": (in_data(essays="0" * 64), "says that essays is 0000"),
     "tokenizer": (in_data(tokenizer_fingerprint="0" * 64), "says that tokenizer_fingerprint is"),
 }  # fmt: skip
 #: Each leaves a row of vt_4096 unanswered, and what is said.

@@ -16,11 +16,10 @@ from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
-from ruler_eval.scoring.columns import Column
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
 from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.metrics import clean, score_row
-from ruler_eval.scoring.results_file import read_results, write_results
+from ruler_eval.scoring.results_file import read_results
 from ruler_eval.scoring.table import depths_of, shown_of
 from ruler_report.lineup import compare
 from ruler_report.summary import summarize
@@ -256,19 +255,6 @@ def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) ->
     assert summary.official["vt"][4096] == 100.0
     made = compare(read_results(runs[0]), replace(listed, configs=configs), force=True)
     assert made.differences["vt", 4096].value == -100.0
-
-
-def test_results_without_it_are_still_read(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    listed = read_results(runs[1])
-    configs = {
-        name: replace(one, exact=Column(), f1=Column()) for name, one in listed.configs.items()
-    }
-    write_results(tmp_path / "results.json", replace(listed, configs=configs))
-    old = read_results(tmp_path)
-    assert "exact" not in str(summarize(old))
-    assert compare(runs[0], old).exact is None
-    said = refused(evaluate("compare", runs[0], tmp_path, "--score", "f1"), code=2)
-    assert "was scored by a version without it" in said
 
 
 def row(task: str) -> Row:

@@ -212,4 +212,4 @@ def test_a_release_that_is_not_there_is_said_in_one_line(
 ) -> None:
     run = run_of_release(tmp_path / "run", builds(), repo, "0" * 40)
     message = refused(scored(run, publisher))
-    assert f"{repo} at {'0' * 40}: manifest.json: the Hub does not have it" in message
+    assert f"{repo} at {'0' * 40}: the Hub does not have it" in message

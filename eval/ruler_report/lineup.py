@@ -34,7 +34,6 @@ from ruler_report.runs import (
     caveats,
     check_comparable,
     check_scored,
-    has_score,
     join,
     labels_of,
     shortfall,
@@ -301,7 +300,7 @@ def lineup(
     paired = [frame.share_questions(0, place) for place in range(len(runs))]
     labels = labels_of(runs)
     forced = check_comparable(runs, labels, paired, remedy=remedy, force=force)
-    has_exact = len(runs) > 1 and score != "exact" and all(has_score(run, "exact") for run in runs)
+    has_exact = len(runs) > 1 and score != "exact"
     scores = [([_scores_of(run, score) for run in runs], columns)]
     scores += [([_scores_of(run, "exact") for run in runs], few)] * has_exact
     identities = [_identity(run) for run in runs]

@@ -12,9 +12,7 @@ from dataclasses import replace
 from itertools import count
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, cast, get_args
-
-import numpy as np
+from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED as BALANCED_EDITION
@@ -259,13 +257,6 @@ def obstacles(first: Scores, second: Scores, *, paired: bool) -> Iterator[str]:
     differ = [name for name in common if first.configs[name].params != second.configs[name].params]
     if differ:
         yield f"no question is shared, and the parameters of {differ[0]} differ"
-    for place, run in (("first", first), ("second", second)):
-        configs = [run.configs[name] for name in common]
-        if not all(config.questions or config.question_digest for config in configs):
-            yield (
-                f"the rows differ, and the {place} run was scored by a version that did not "
-                "record what they ask; score it again, `ruler-eval score RUN`"
-            )
 
 
 def check_comparable(
@@ -302,7 +293,7 @@ def check_scored(*runs: Scores, score: str | None = None) -> None:
     """Check that runs have a score.
 
     Raises:
-        UsageError: one has none at all, or lacks that which is named.
+        UsageError: one has none, or there is no score of the name.
     """
     for run, label in zip(runs, labels_of(runs), strict=True):
         if not run.scored:
@@ -310,15 +301,3 @@ def check_scored(*runs: Scores, score: str | None = None) -> None:
         if score is not None and score not in get_args(ScoreName):
             msg = f"--score {quote(score)}: not known; known: {', '.join(get_args(ScoreName))}"
             raise UsageError(msg)
-        if score is not None and not has_score(run, cast("ScoreName", score)):
-            model = quote(run.run.model)
-            msg = f"--score {score}: {model} was scored by a version without it; score it again"
-            raise UsageError(msg)
-
-
-def has_score(run: Scores, name: ScoreName) -> bool:
-    """Whether each answer of a run has such a score."""
-    return all(
-        bool((np.isnan(config.scores.array) | ~np.isnan(config.scores_of(name).array)).all())
-        for config in run.configs.values()
-    )

@@ -276,15 +276,13 @@ class EvalConfig:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> EvalConfig:
-        """Return the options that `to_record` of this or an earlier version wrote.
+        """Return the options that `to_record` wrote.
 
         Raises:
             UsageError: a value is not one of its option.
         """
         names = {field.name for field in fields(EvalConfig)} & record.keys()
         options = {name: record[name] for name in names}
-        for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
-            options[name] = options.get(name) or None
         return EvalConfig(**fitting(EvalConfig, options))
 
 

@@ -86,7 +86,7 @@ def contradiction(claim: Scores, derived: Scores) -> str | None:
     """
     if claim.fingerprint != derived.fingerprint:
         return f"fingerprint {claim.fingerprint} is claimed, {derived.fingerprint} was found"
-    if claim.files and claim.files != {**derived.files, **_starts(claim.files)}:
+    if claim.files and claim.files != derived.files:
         return None  # it is of fewer answers
     columns = ("scores", "exact", "f1") if claim.scorer == derived.scorer else ("scores",)
     for name, column in product(derived.configs, columns):
@@ -98,11 +98,6 @@ def contradiction(claim: Scores, derived: Scores) -> str | None:
             first, second = (values[place] if values else None for values in (said, true))
             return f"configs.{name}.{column}.{place}: {first} is claimed, {second} was found"
     return None
-
-
-def _starts(files: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
-    """Return what results of older versions recorded of the starts of a run."""
-    return {name: entry for name, entry in files.items() if name == "starts.jsonl"}
 
 
 #: A run: its folder, the path of its `results.json`, or its results (also as `results` of it).

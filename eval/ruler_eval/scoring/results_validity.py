@@ -166,7 +166,7 @@ class Tally:
         self._providers.update(a.provider for a in answers if a.provider)
         self._hardware.update(a.hardware for a in answers if a.hardware)
         self._fingerprints.update(a.system_fingerprint for a in answers if a.system_fingerprint)
-        if self._is_run:  # records of earlier versions do not say who counted
+        if self._is_run:  # predictions do not say who counted
             counters = (a.counted or "nobody" * (a.prompt_tokens is None) for a in answers)
             self._counted.update(filter(None, counters))
         counts["rows"] += len(records)

@@ -16,7 +16,7 @@ from ruler_data.errors import RulerError
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import counted, parse_config
 from ruler_data.reasoning import opens
-from ruler_data.row import Row, RowDigest, question_digest
+from ruler_data.row import Row, question_digest
 from ruler_data.tasks import Niah, Task
 from ruler_eval.running.answers import Answer, Key, why_unanswered
 from ruler_eval.running.data import Dataset
@@ -121,13 +121,8 @@ class Scorer:
             examples[kind] += 1
             if examples[kind] <= EXAMPLES:
                 self.examples.append(_example(config, rows[index], scores[index], kind, text))
-        digest = info.question_digest
-        if not digest and len(rows) == info.rows:  # data of a version that did not record it
-            of_rows = RowDigest()
-            for row in rows:
-                of_rows.add(row)
-            digest = of_rows.question_hexdigest()
         scored = _config_scores(task, info, samples, labels, _depth(evidence))
+        digest = info.question_digest
         return replace(scored, question_digest=digest, questions="".join(questions))
 
     def _digests_of(self, rows: Sequence[Row]) -> list[str]:
