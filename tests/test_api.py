@@ -82,7 +82,7 @@ def test_python_refuses_what_a_signature_does_not_allow(command: Callable[..., o
     needed = {
         name: {"tool": "jsonl", "kind": "suites"}.get(name, "x")
         for name in options
-        if parameters[name].default is inspect.Parameter.empty or name == "out"
+        if parameters[name].default is inspect.Parameter.empty
     }
     if "out" in options:
         needed.setdefault("out", "x")  # `run` asks for it before anything else
