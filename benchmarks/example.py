@@ -27,10 +27,9 @@ from pathlib import Path
 from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tasks import TASKS
 from ruler_eval.running.config import parse_rows
-from ruler_report import read_results
-from ruler_report.runs import join
-from ruler_report.summary import summarize
-from ruler_report.typesetting import format_number
+from ruler_eval.scoring.scores import load_scores
+from ruler_report.conclusion import conclude
+from ruler_report.typesetting import format_number, join
 
 WORK = Path("dist/example")
 SMOLLM2, GEMMA = "SmolLM2-135M-Instruct-Q4_1", "gemma-3-270m-Q4_K_M"
@@ -168,21 +167,18 @@ def fast_dtype() -> str:
 
 def card_table(folders: list[Path]) -> str:
     """Return the scores of runs as the table that cards show (`cards/scores.md`)."""
-    runs = [(run.run, summarize(run)) for run in map(read_results, folders)]
-    first, summary = runs[0]
-    columns = [(info.model, shown, n) for info, shown in runs for n in shown.overall]
-    lines = [
-        ["task", *(f"{model}, {n:,}" for model, _, n in columns)],
-        ["---", *("--:" for _ in columns)],
-    ]
-    for task in summary.tasks:
-        means = [shown.cells[task][n].value for _, shown, n in columns]
+    conclusions = [conclude([load_scores(folder)]) for folder in folders]
+    frame = conclusions[0].frame
+    first = conclusions[0].runs[0].run
+    columns = [(conclusion, n) for conclusion in conclusions for n in conclusion.frame.lengths]
+    heads = [f"{conclusion.runs[0].run.model}, {n:,}" for conclusion, n in columns]
+    lines = [["task", *heads], ["---", *("--:" for _ in columns)]]
+    for task in frame.tasks:
+        means = [conclusion.value((task, n), 0) for conclusion, n in columns]
         lines.append([f"`{task}`", *(format_number(mean, 1) for mean in means)])
-    lines.append(["mean", *(str(shown.overall[n]) for _, shown, n in columns)])
-    rows, lengths = (
-        join([f"{number:,}" for number in numbers])
-        for numbers in ([first.data.rows[f"vt_{n}"] for n in summary.lengths], summary.lengths)
-    )
+    lines.append(["mean", *(str(conclusion.estimate((None, n), 0)) for conclusion, n in columns)])
+    rows = join([f"{frame.rows['vt', n]:,}" for n in frame.lengths])
+    lengths = join([f"{n:,}" for n in frame.lengths])
     about = (
         f"Protocol `{first.protocol}`, the first {rows} rows of each task at {lengths} tokens "
         f"in each model's own tokenizer, data version {first.data.data_version}; `qa_2` is "

@@ -7,7 +7,6 @@ that of the tables alone (`--no-pictures`), taken in the same run.
 """
 
 import argparse
-import random
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -18,43 +17,41 @@ from measuring import about, cpu, facts, table
 from ruler_data import TASKS
 from ruler_eval.running.data import DataInfo
 from ruler_eval.running.run_dir import RunInfo
-from ruler_eval.scoring.columns import Column, Counts
-from ruler_eval.scoring.results import ConfigScores, Depth, Scores
+from ruler_eval.scoring.scores import Scores
+from ruler_eval.scoring.table import Line, to_table
+from ruler_eval.scoring.validity import Validity
 from ruler_report import report
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
 
-def results_of(run: int, rows: int, fall: float = 0.04, pool: int = 0) -> Scores:
-    """Return a run whose scores fall with its number and with length.
-
-    All runs have the same rows, or each has its own of a pool of questions.
-    """
-    configs = {}
-    for task in TASKS.values():
-        asked = random.Random(f"{run}/{task.name}").sample(range(pool), rows if pool else 0)
-        texts = (sha256(f"{task.name}/{index}".encode()).hexdigest() for index in sorted(asked))
-        questions = "".join(digest[:16] for digest in texts)
+def results_of(run: int, rows: int, fall: float = 0.04) -> Scores:
+    """Return a run whose scores fall with its number and with length."""
+    lines = []
+    for task in TASKS:
+        questions = [sha256(f"{task}/{index}".encode()).hexdigest()[:16] for index in range(rows)]
         for place, length in enumerate(LENGTHS):
-            name = f"{task.name}_{length}"
-            rng = np.random.default_rng([run, *name.encode()])
-            right = rng.random(rows) < 0.97 - fall * run - 0.08 * place
-            scores, wrong = right.astype(float), tuple(np.flatnonzero(~right).tolist())
-            configs[name] = ConfigScores(
-                digest=name, question_digest=task.name, family=task.params.family,
-                category=task.category, metric=task.metric, rows=rows,
-                scores=Column(scores), exact=Column(scores), f1=Column(scores),
-                characters=Counts((20,) * rows), tokens=Counts((7,) * rows), questions=questions,
-                truncated=wrong[:2], empty=wrong[2:3], failed=(), missing=(),
-                failures={"refusal": wrong[::2], "other": wrong[1::2]} if wrong else {},
-                depth=Depth((rows,) * 10, (rows - len(wrong),) * 10, (rows,) * 10),
-            )  # fmt: skip
-    digests, counts = {name: name for name in configs}, dict.fromkeys(configs, rows)
-    data = DataInfo(
-        None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, digests, counts, ""
-    )
+            rng = np.random.default_rng([run, place, *task.encode()])
+            right = (rng.random(rows) < 0.97 - fall * run - 0.08 * place).tolist()
+            for index, is_right in enumerate(right):
+                line = Line(task, length, index, 0, questions[index], finish="stop", seconds=0.1)
+                line.official = line.exact = line.f1 = float(is_right)
+                line.label = None if is_right else ("refusal", "other")[index % 2]
+                line.empty, line.truncated = False, not is_right and index < 10
+                line.prompt_tokens, line.answer_tokens = length, 7
+                if task.startswith("niah"):
+                    line.depth, line.shown = [index / rows], [is_right]
+                lines.append(line)
+    data = DataInfo(None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, {}, {}, "")
     info = RunInfo(data, f"org/model-{run}", None, "completion", "oracle")
-    return Scores(info, info.fingerprint, configs)
+    validity = Validity(rows=len(lines), answered=len(lines))
+    return Scores(
+        run=info,
+        fingerprint=info.fingerprint,
+        validity=validity,
+        tasks=dict(TASKS),
+        table=to_table(lines),
+    )
 
 
 def main() -> None:

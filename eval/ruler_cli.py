@@ -21,17 +21,16 @@ def commands() -> dict[str, Callable[..., Any]]:
     from ruler_audit import commands as audits
     from ruler_eval import commands as evaluator
     from ruler_report import commands as reports
+    from ruler_report import scored
 
     return {
         "run": _with_out(evaluator.run),
         "status": evaluator.status,
         "repeat": evaluator.repeat,
         "check-engine": _with_rows(evaluator.check_engine),
-        "score": reports.results,
+        "score": scored.score,
         "report": reports.report,
         "compare": reports.compare,
-        "gate": reports.gate,
-        "leaderboard": reports.leaderboard,
         "audit": audits.audit,
         "publish": reports.publish,
     }

@@ -1,252 +1,269 @@
-"""Every conclusion of random sets of runs follows from one array, checked by code of its own.
+"""One conclusion: what every output says of runs follows from it, and from their rows."""
 
-The runs are partial, claimed, refused, subsets, prefixes, of other seeds, essays, suites,
-protocols and editions. What checks them resamples nothing: it reads scores row by row, and counts
-draws of the means.
-"""
-
+import csv
+import io
+import json
 import random
-import re
 from dataclasses import replace
-from itertools import combinations, product
-from math import isnan, nan
+from itertools import combinations
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-from ruler_data.errors import RulerError
-from ruler_eval.scoring.columns import Column
-from ruler_eval.scoring.results import Scores
-from ruler_eval.scoring.results_validity import Validity
-from ruler_report.baseline import gate
-from ruler_report.board import build as board_of
-from ruler_report.contents import build
-from ruler_report.lineup import Lineup, lineup
+import ruler_report
+from ruler_data import TASKS, RulerError, UsageError
+from ruler_eval.scoring.scores import Scores
+from ruler_report import page, words
+from ruler_report.columns import MEAN
+from ruler_report.conclusion import BETTER, WORSE, Conclusion, conclude
+from ruler_report.contents import Options, contents_of
 from ruler_report.means import FEWEST
-from ruler_report.summary import summarize
-from tests.results import config_result, questions_of, results_of
+from ruler_report.runs import narrow
+from tests.results import coin, refused_by_score, results_of, save, with_data
+from tests.running.processes import evaluate
 
-SETS = 60
-TASKS = ("vt", "cwe", "niah_single_1")
-RULER2 = ("mk_niah_easy", "mv_niah_hard", "qa_medium")
-LENGTHS = (4096, 8192)
+CONFIGS = [f"{task}_{length}" for task in ("vt", "cwe", "niah_single_1") for length in (4096, 8192)]
 
 
-def random_run(rng: random.Random, name: str, pool: int, tasks: tuple[str, ...]) -> Scores:
-    """Return a run of one of many kinds."""
-    kind = rng.choice(
-        ["whole"] * 3 + ["prefix", "subset", "holes", "fewer", "seed", "refused", "claimed",
-         "essays", "empty", "two samples", "protocol", "edition"]
-    )  # fmt: skip
-    missing = {"holes": 0.3, "empty": 0.9}.get(kind, 0.0)
-    chance = rng.choice((0.0, 0.3, 0.6, 0.61, 0.9, 1.0))
-    rows = rng.randrange(1, pool + 1) if kind == "prefix" else pool
-    chosen = sorted(rng.sample(range(pool), rng.randrange(1, pool + 1)))
-    configs = {}
-    for task in tasks:
-        for length in LENGTHS:
-            config = f"{task}_{length}"
-            if kind == "fewer" and rng.random() < 0.4 and config != f"{tasks[0]}_4096":
-                continue
-            indexes = chosen if kind == "subset" else [*range(rows)]
-            digests = questions_of(f"{task}{'/other' if kind == 'seed' else ''}_{length}", pool)
-            scores: list[float | None] = [
-                None if rng.random() < missing
-                else rng.random() if tasks == RULER2 and rng.random() < 0.5
-                else rng.choice((0.0, 0.5, 1.0)) if kind == "two samples"
-                else float(rng.random() < chance)
-                for _ in indexes
-            ]  # fmt: skip
-            questions = "".join(digests[16 * at : 16 * at + 16] for at in indexes)
-            configs[config] = config_result(scores, questions=questions, family="vt")
-    run = results_of({}, model=name)
-    data = replace(
-        run.run.data,
-        essays="b" if kind == "essays" else rng.choice(("", "a")),
-        suite="ruler2" if tasks == RULER2 else rng.choice(("ruler", "mini")),
-        edition="upstream-2026-07" if kind == "edition" else "balanced",
-        rows={name: config.rows for name, config in configs.items()},
-    )
-    info = replace(run.run, data=data, protocol="chat" if kind == "protocol" else "completion")
-    exact = {
-        config: replace(one, exact=Column([s if s is None else float(s == 1) for s in one.scores]))
-        for config, one in configs.items()
+def run_of(name: str, chance: float, rows: int = 40) -> Scores:
+    scores = {config: coin(f"{name}/{config}", chance, rows) for config in CONFIGS}
+    return results_of(scores, model=f"org/{name}")
+
+
+def cells_of(conclusion: Conclusion, run: int) -> list[float]:
+    """Return the means of the cells of a frame, from a run's lines alone."""
+    lines = conclusion.runs[run].to_pandas()
+    means = []
+    for (task, length), rows in conclusion.frame.rows.items():
+        cell = lines[(lines["task"] == task) & (lines["length"] == length)]
+        means.append(100 * fmean(cell[cell["index"] < rows]["official"]))
+    return means
+
+
+def test_the_mean_and_n_are_of_the_rows_that_all_runs_have() -> None:
+    ten, eight = run_of("ten", 0.8, 10), run_of("eight", 0.6, 8)
+    conclusion = conclude([ten, eight])
+    for run in (0, 1):
+        assert conclusion.value(MEAN, run) == pytest.approx(fmean(cells_of(conclusion, run)))
+        assert len(conclusion.lines(run)) == 8 * len(CONFIGS)
+    rows = [*csv.DictReader(io.StringIO(page.csv_text(conclusion)))]
+    assert {row["n"] for row in rows} == {"8"} and len(rows) == 2 * len(CONFIGS)
+    assert "8 rows of each" in words.frame_line(conclusion)
+
+
+def test_narrowing_narrows_everything() -> None:
+    runs = [narrow(run_of(name, 0.6), ["vt"], [4096], 30) for name in ("a", "b")]
+    conclusion = conclude(runs)
+    assert conclusion.frame.rows == {("vt", 4096): 30}
+    flips = conclusion.flips(1)
+    assert {*flips["task"]} == {"vt"} and {*flips["length"]} == {4096} and flips["index"].max() < 30
+    assert [*conclusion.failures(0).index] == [("vt", 4096)]
+    assert conclusion.depth(0).empty and conclusion.cost(0).lines == 30
+    shown = contents_of(conclusion, Options(draws=False))
+    assert not any("cwe" in table.markdown() for table in shown.tables)
+    with pytest.raises(UsageError, match="has no such config"):
+        narrow(run_of("a", 0.5), ["qa_1"], [], None)
+
+
+def test_a_note_that_reads_like_a_verdict_is_quoted_and_is_none() -> None:
+    note = "effective length: 128K, decided; it is better than every other run"
+    run = replace(run_of("a", 0.5), notes=(note,))
+    conclusion = conclude([run])
+    assert note not in " ".join([words.headline(conclusion), *words.further(conclusion)])
+    assert f"org/a: {note}" in words.notes(conclusion)
+    liar = conclude([replace(run, name="x; it is better than every other run"), run_of("b", 0.9)])
+    assert '"x; it is better than every other run"' in liar.names
+
+
+def test_report_and_board_give_one_order(tmp_path: Path) -> None:
+    runs = [run_of(name, chance) for name, chance in (("a", 0.5), ("b", 0.9), ("c", 0.7))]
+    for flag in (False, True):
+        report = ruler_report.report(runs, tmp_path / str(flag), board=flag, pictures=False)
+        names = [run["name"] for run in report.to_record()["runs"]]
+        assert names == ["org/b", "org/c", "org/a"]
+        body = json.loads((tmp_path / str(flag) / "report.json").read_text("utf-8"))
+        assert [run["rank"] for run in body["runs"]] == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_a_gap_whose_interval_excludes_0_is_shown_by_the_mean_alone() -> None:
+    """One pair of runs needs no correction: its family is the mean."""
+    for number in range(12):
+        rng = random.Random(number)
+        first = {name: coin(f"{number}a/{name}", 0.55, 50) for name in CONFIGS}
+        better = {
+            name: [1.0 if rng.random() < 0.05 else score for score in column]
+            for name, column in first.items()
+        }
+        conclusion = conclude([results_of(first), results_of(better, model="org/better")])
+        gap = conclusion.mean_gap(1, 0)
+        assert gap is not None
+        if gap.low is not None and gap.low > 0.5:
+            assert gap.shown and conclusion.verdict(1, 0) == BETTER
+            assert words.headline(conclusion).startswith("org/better has the highest mean")
+
+
+def test_an_unfinished_run_is_unranked_and_named() -> None:
+    whole = run_of("whole", 0.5)
+    finished = [*CONFIGS[:1]]
+    scores = {
+        config: [1.0] * 40 if config in finished else [1.0, *[None] * 39] for config in CONFIGS
     }
-    bad = Validity(rows=1, answered=1, empty=1) if kind == "refused" else None
-    return replace(
-        run, run=info, fingerprint=name, configs=exact, validity=bad,
-        claimed="only results.json was read" if kind == "claimed" else "",
-    )  # fmt: skip
+    conclusion = conclude([whole, results_of(scores, model="org/unfinished")])
+    assert conclusion.frame.ranked == (0,) and len(conclusion.frame.cells) == len(CONFIGS)
+    assert words.headline(conclusion).startswith("No run is ranked: org/unfinished: complete in 1")
+    assert conclusion.value(MEAN, 1) is None and conclusion.value(MEAN, 0) is not None
+    assert "org/unfinished: incomplete: 195 of 240 rows have no score" in words.notes(conclusion)
 
 
-def bounds(run: Scores, field: Lineup, place: int) -> tuple[float, float]:
-    """Return a run's least and largest mean over the frame, row by row, in percent."""
-    least = most = 0.0
-    for task in field.frame.tasks:
-        for length in field.frame.lengths:
-            config = run.configs.get(f"{task}_{length}")
-            known = dict(zip(config.row_ids, config.scores, strict=True)) if config else {}
-            wanted = [
-                f"{digest:016x}" for digest in field.frame.lines[place][task, length].questions
-            ]
-            scores = [known.get(digest) for digest in wanted]
-            share = 1 / len(field.frame.tasks) / len(field.frame.lengths) / len(scores)
-            least += share * sum(score or 0.0 for score in scores)
-            most += share * sum(1.0 if score is None else score for score in scores)
-    return 100 * least, 100 * most
+def test_partial_counts_unanswered_rows_as_wrong_for_display_alone() -> None:
+    scores = {config: [1.0] * 20 + [None] * 20 for config in CONFIGS}
+    partial = results_of(scores, model="org/half")
+    with pytest.raises(RulerError, match="no row has a score"):
+        conclude([results_of({config: [None] for config in CONFIGS})])
+    assert conclude([partial]).value(MEAN, 0) is None
+    assert conclude([partial], partial=True).value(MEAN, 0) == 50
+    conclusion = conclude([run_of("whole", 0.4), partial], partial=True)
+    assert conclusion.frame.ranked == (0,) and not conclusion.ranks
+    assert "count as wrong, for display alone" in conclusion.frame.unranked[1]
 
 
-def check_ranks(field: Lineup) -> None:
-    """Check ranks against the array, and who has one."""
-    means, runs = field.means, field.runs
-    allowed = [place for place, run in enumerate(runs) if not run.claimed and not run.validity]
-    assert {*field.ranks} <= {*allowed}
-    if not field.ranks:
+def test_what_score_refuses_everything_says(tmp_path: Path) -> None:
+    bad = refused_by_score(run_of("bad", 0.9))
+    runs = [run_of("good", 0.5), bad, run_of("fair", 0.7)]
+    said = "suspect harness: noise"
+    for chosen in ([bad], runs):
+        for flag in (False, True):
+            folder = tmp_path / f"{len(chosen)}-{flag}"
+            report = ruler_report.report(chosen, folder, board=flag, pictures=False)
+            assert report.exit_status == 1 and "org/bad" in report.failure
+            assert said in str(report)
+            for name in ("index.html", "report.md", "report.csv", "report.json"):
+                assert said in (folder / name).read_text("utf-8").replace("\\", ""), name
+    conclusion = conclude(runs)
+    assert 1 not in conclusion.ranks and {*conclusion.ranks} == {0, 2}
+    assert "org/bad" not in words.headline(conclusion)
+    compared = ruler_report.compare(bad, runs[0], margin=20)
+    assert compared.exit_status == 3 and said in str(compared)
+    assert ruler_report.compare(bad, runs[0]).exit_status == 3
+
+
+def test_claimed_scores_are_marked_and_ranked_only_where_the_user_says_so(tmp_path: Path) -> None:
+    places = [
+        save(tmp_path / name, run_of(name, chance)) for name, chance in (("a", 0.5), ("b", 0.9))
+    ]
+    report = ruler_report.report(places, tmp_path / "out", pictures=False)
+    assert report.contents.headline.startswith("No run is ranked: org/a [claimed]: claimed: ")
+    for name in ("index.html", "report.md", "report.csv", "report.json", "report.tex"):
+        assert "claimed" in (tmp_path / "out" / name).read_text("utf-8"), name
+    table = (tmp_path / "out" / "report.tex").read_text("utf-8")
+    assert "org/b {[}claimed{]} &" in table
+    done = evaluate("report", *places, "--claimed", "--no-pictures", "--out", tmp_path / "again")
+    assert "org/b [claimed] has the highest mean" in done.stdout
+    compared = ruler_report.compare(*places[::-1], claimed=True)
+    assert "org/b [claimed] is better, if what is claimed holds." in str(compared)
+
+
+def test_an_answer_that_lists_every_candidate_does_not_lead_without_a_word() -> None:
+    listed = {config: [1.0] * 40 for config in CONFIGS}
+    nothing = {config: [0.0] * 40 for config in CONFIGS}
+    runs = [run_of(f"m{place}", 0.6 + place / 20) for place in range(6)]
+    conclusion = conclude([*runs, results_of(listed, exact=nothing, model="org/lists")])
+    assert words.headline(conclusion).startswith("org/lists has the highest mean, 100.0")
+    said = "By the exact score org/m5 leads: "
+    assert any(line.startswith(said) for line in words.further(conclusion))
+    pair = conclude([runs[0], results_of(listed, exact=nothing, model="org/lists")])
+    assert "Official and exact scores differ in sign" in words.compare_sentence(pair, 1)
+
+
+def test_the_lowest_task_is_named_only_where_one_is_lowest() -> None:
+    tie = {"vt_4096": [0.0] * 9, "cwe_4096": [0.0] * 9, "fwe_4096": [1.0] * 9}
+    one = {**tie, "cwe_4096": [1.0] * 9}
+    for scores, is_named in ((tie, False), (one, True)):
+        lines = words.further(conclude([results_of(scores)]))
+        assert any(line.startswith("Lowest task: vt") for line in lines) == is_named
+
+
+def test_effective_lengths_are_of_the_13_tasks_and_of_the_runs_own_score() -> None:
+    scores = {}
+    for task in TASKS:
+        for length, chance in ((4096, 1.0), (8192, 0.95), (16384, 0.5)):
+            scores[f"{task}_{length}"] = coin(f"{task}{length}", chance, 60)
+    conclusion = conclude([results_of(scores)])
+    for reach in (conclusion.paper_length(0), conclusion.own_length(0)):
+        assert reach is not None and reach.length == 8192 and reach.possible == (8192,)
+    plain = results_of(scores, protocol="base")
+    for template, threshold in (("", 79.4), ("base", 79.4), ("meta-llama3", 85.6)):
+        reach = conclude([replace(plain, chat_template=template)]).paper_length(0)
+        assert reach is not None and reach.threshold == threshold
+    declared = replace(results_of(scores), window=(131072, 8192))
+    assert "of 128K declared" in " ".join(words.further(conclude([declared])))
+    few = results_of({name: scores[name] for name in scores if name.startswith("vt")})
+    assert conclude([few]).paper_length(0) is None and conclude([few]).own_length(0) is not None
+
+
+def test_rows_on_other_essays_have_no_rank() -> None:
+    runs = [with_data(run_of(name, 0.6), essays=essays)
+            for name, essays in (("a", "x"), ("b", "x"), ("c", "y"))]  # fmt: skip
+    assert conclude(runs).frame.unranked == {2: "its rows have other essays than most"}
+
+
+def random_run(rng: random.Random, name: str) -> Scores:
+    """Return a run of one of many kinds."""
+    kind = rng.choice(["whole"] * 4 + ["prefix", "chosen", "holes", "fewer", "seed", "refused",
+                                       "claimed", "essays"])  # fmt: skip
+    pool = rng.choice((6, 9, 20, 30))
+    chance = rng.choice((0.0, 0.3, 0.6, 0.61, 0.9, 1.0))
+    indexes = sorted(rng.sample(range(40), pool)) if kind == "chosen" else None
+    missing = 0.1 if kind == "holes" else 0.0
+    scores: dict[str, list[float | None]] = {}
+    for config in CONFIGS:
+        if kind == "fewer" and config != CONFIGS[0] and rng.random() < 0.4:
+            continue
+        scores[config] = [
+            None if rng.random() < missing else float(rng.random() < chance) for _ in range(pool)
+        ]
+    run = results_of(scores, indexes=indexes, seed="x" if kind == "seed" else "", model=name)
+    run = with_data(run, essays="b" if kind == "essays" else rng.choice(("", "a")))
+    if kind == "claimed":
+        run = replace(run, claimed="its answers are not beside it")
+    return refused_by_score(run) if kind == "refused" else run
+
+
+def check(conclusion: Conclusion) -> None:
+    """Check ranks and sentences against rows."""
+    headline = words.headline(conclusion)
+    for run, (best, worst) in conclusion.ranks.items():
+        scores = conclusion.runs[run]
+        assert not scores.claimed and not scores.validity.refusals
+        assert 1 <= best <= worst <= len(conclusion.ranks)
+        assert conclusion.value(MEAN, run) == pytest.approx(fmean(cells_of(conclusion, run)))
+    for first, second in combinations(conclusion.ranks, 2):
+        gap = conclusion.mean_gap(first, second)
+        assert gap is not None and gap.value == pytest.approx(
+            fmean(cells_of(conclusion, first)) - fmean(cells_of(conclusion, second))
+        )
+        if gap.shown:
+            assert gap.is_clear and conclusion.verdict(first, second) in (BETTER, WORSE)
+    if not conclusion.ranks:
+        assert len(conclusion.runs) == 1 or headline.startswith("No run is ranked: ")
         return
-    assert {run.run.data.essays for place, run in enumerate(runs) if place in field.ranks} < {
-        "", "a", "b", "c"}  # fmt: skip
-    place = [*means.columns].index((None, None))
-    for first, second in combinations(field.ranks, 2):
-        low_1, high_1 = bounds(runs[first], field, first)
-        low_2, high_2 = bounds(runs[second], field, second)
-        (best_1, worst_1), (best_2, worst_2) = field.ranks[first], field.ranks[second]
-        if worst_1 < best_2:
-            assert low_1 > high_2, "a rank that rows without an answer could turn round"
-            assert (means.low[place, first] > means.high[place, second]).mean() > 0.975
-        if worst_2 < best_1:
-            assert low_2 > high_1
-    for run, (best, worst) in field.ranks.items():
-        assert 1 <= best <= worst <= len(field.ranks)
-        sizes = [len(rows.questions) for cell, rows in field.frame.lines[run].items()
-                 if cell in field.frame.cells]  # fmt: skip
-        assert min(sizes) >= FEWEST
-
-
-def check_sentences(field: Lineup, verdict: tuple[str, ...]) -> None:
-    """Check the first sentences of a report against rows."""
-    assert verdict[0] == f"{field.line}."
-    (standing,) = (line for line in verdict if "highest" in line or line.startswith("No run is"))
-    if not field.ranks:
-        assert standing.startswith("No run is ranked: ")
-        return
-    lows = {run: bounds(field.runs[run], field, run)[0] for run in field.ranks}
-    number = float(re.findall(r", (-?[\d.]+) ", standing)[0])
-    assert number == pytest.approx(max(lows.values()), abs=0.0501)
-    named = next(run for run in field.ranks if standing.startswith(f"{field.labels[run]} "))
-    assert lows[named] == pytest.approx(max(lows.values()), abs=1e-9)
-    ties = [run for run in lows if abs(lows[run] - lows[named]) < 1e-9]
-    assert ("shares the highest" in standing) == (len(ties) > 1)
-    if "better than every other" in standing:
-        assert field.ranks[named] == (1, 1)
-        assert all(lows[named] > bounds(field.runs[run], field, run)[1] for run in lows
-                   if run != named)  # fmt: skip
-
-
-def check_gate(rng: random.Random, base: Scores, new: Scores) -> None:
-    """Check the verdict of a gate against the rows of its baseline."""
-    margin = rng.choice((1.0, 5.0, 20.0))
-    try:
-        found = gate(new, base, margin=margin)
-    except RulerError:
-        return
-    assert base.run.protocol == new.run.protocol
-    doubtful = any(run.validity for run in (base, new))
-    if doubtful or (any(run.claimed for run in (base, new)) and found.passed):
-        assert found.exit_status == 3
-    for name, gap in found.differences.items():
-        if found.verdict == "not worse":
-            assert gap.low is not None
-            assert gap.low > -margin, name
-    if found.verdict == "worse":
-        assert any((gap.high or 0) < -margin for gap in found.differences.values())
-    if found.passed and base.fingerprint != new.fingerprint:
-        field = lineup([base, new], baseline=0, force=True)
-        assert bounds(new, field, 1)[0] >= bounds(base, field, 0)[1] - margin
-
-
-def difference(field: Lineup, place: int, name: str) -> float:
-    """Return the difference of a score from the first run's, means of answered rows by cell."""
-    sums = []
-    for run in (0, place):
-        means = []
-        for task, length in product(field.frame.tasks, field.frame.lengths):
-            config = field.runs[run].configs[f"{task}_{length}"]
-            known = dict(zip(config.row_ids, getattr(config, name), strict=True))
-            questions = field.frame.lines[run][task, length].questions
-            scores = [known.get(f"{digest:016x}") for digest in questions]
-            means.append(fmean([score for score in scores if score is not None] or [nan]))
-        sums.append(fmean(means))
-    return 100 * (sums[1] - sums[0])
-
-
-def check_comparison(field: Lineup, place: int) -> None:
-    """Check the verdict of a run against the first, and that a difference of sign is said."""
-    found, labels = field.comparisons[place], (field.labels[0], field.labels[place])
-    bound = [bounds(field.runs[run], field, run) for run in (0, place)]
-    if f": {labels[1]} is better" in found.conclusion:
-        assert bound[1][0] > bound[0][1]
-    if f": {labels[0]} is better" in found.conclusion:
-        assert bound[0][0] > bound[1][1]
-    official, exact = (difference(field, place, name) for name in ("scores", "exact"))
-    if found.exact is None or isnan(official) or isnan(exact):
-        assert not found.contradiction
-        return
-    is_clear = any((gap.low or 0) * (gap.high or 0) > 0 for gap in (found.overall, found.exact))
-    assert bool(found.contradiction) == (is_clear and official * exact < -1e-9)
-    assert not found.contradiction or found.contradiction in str(found)
-
-
-def is_refused(runs: list[Scores]) -> bool:
-    """Check that other protocols and editions are refused; whether the user cannot force it."""
-    kinds = [(run.run.protocol, run.run.data.edition) for run in runs]
-    if len({*kinds}) > 1:
-        with pytest.raises(RulerError, match="not comparable"):
-            lineup(runs)
-    if len({edition for _, edition in kinds}) == 1:
-        return False
-    with pytest.raises(RulerError, match="the editions differ"):
-        lineup(runs, force=True)
-    return True
+    assert conclusion.fewest >= FEWEST
+    means = {run: fmean(cells_of(conclusion, run)) for run in conclusion.ranks}
+    named = next(run for run in means if headline.startswith(f"{conclusion.names[run]} "))
+    assert means[named] == pytest.approx(max(means.values()))
+    if "better than every other" in headline:
+        assert conclusion.ranks[named] == (1, 1)
+    for name, _ in words.unranked(conclusion):
+        assert not headline.startswith(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
-def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows(batch: int) -> None:
-    for number in range(batch, SETS, 4):
+def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows() -> None:
+    for number in range(40):
         rng = random.Random(number)
-        pool = rng.choice((1, 6, 9, 20, 40))
-        tasks = rng.choice((TASKS, TASKS, TASKS, RULER2))
-        runs = [
-            random_run(rng, f"org/{number}-{place}", pool, tasks)
-            for place in range(rng.randrange(2, 6))
-        ]
-        first = random_run(random.Random(1), "org/a", 9, TASKS)
-        runs = [run for run in runs if run.scored] or [first]
-        if is_refused(runs):
-            edition = runs[0].run.data.edition
-            runs = [run for run in runs if run.run.data.edition == edition]
-        field = lineup(runs, force=True)
-        if len(runs) > 1:
-            check_ranks(field)
-            check_gate(rng, runs[0], runs[1])
-            for place in range(1, len(runs) if field.frame.tasks else 1):
-                check_comparison(field, place)
-            if number % 3 == 0:
-                report = build(runs, medium=None, force=True)
-                check_sentences(field, report.verdict)
-                if len({run.run.protocol for run in runs}) == 1:
-                    board = board_of(runs)
-                    assert board.frame == field.line
-                    assert sum(bool(entry.rank) for entry in board.entries) == len(field.ranks)
-        if field.frame.tasks:
-            for place, run in enumerate(runs):
-                mean = field.means.estimate((None, None), place)
-                low, high = bounds(run, field, place)
-                assert mean is not None
-                if mean.low is not None and mean.high is not None:
-                    assert mean.low <= low + 1e-6
-                    assert high <= mean.high + 1e-6
-                if low == high and mean.value is not None:
-                    assert mean.value == pytest.approx(low)
-                reach = summarize(field, place).effective.get("own")
-                assert reach is None or reach.length in LENGTHS
+        runs = [random_run(rng, f"org/{number}-{place}") for place in range(rng.randrange(1, 6))]
+        check(conclude(runs))
+        forward, backward = conclude(runs), conclude(runs[::-1])
+        ranks = {forward.names[run]: rank for run, rank in forward.ranks.items()}
+        assert ranks == {backward.names[run]: rank for run, rank in backward.ranks.items()}

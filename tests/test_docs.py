@@ -22,7 +22,7 @@ from ruler_data import TASKS, Row
 from ruler_data.suites import Suite, packaged
 from ruler_data.tasks import Task
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
-from ruler_eval.scoring.results_file import schema
+from ruler_eval.scoring.summary import schema
 from tests.commands import PROGRAMS, call, succeeded
 from tests.conftest import ROOT
 from tests.rows import make

@@ -99,14 +99,11 @@ DOORS: dict[Function, dict[str, str]] = {
     },
     ruler_eval.status: {"run": "run"},
     ruler_eval.score: {"predictions": "run", "data": "data", "model": "value"},
-    ruler_report.results: {"run": "run", "data": "data", "model": "value", "out": "written"},
-    ruler_report.read_results: {"run": "run"},
+    ruler_report.score: {"run": "run", "data": "data", "model": "value", "out": "written"},
     ruler_report.report: {
         "runs": "run", "baseline": "run", "data": "data", "name": "run", "out": "written",
     },
     ruler_report.compare: {"first": "run", "second": "run", "data": "data"},
-    ruler_report.gate: {"new": "run", "baseline": "run", "data": "data"},
-    ruler_report.leaderboard: {"runs": "run", "data": "data", "name": "run", "out": "written"},
     ruler_report.publish: {"run": "run", "data": "data", "repo": "hub"},
 }  # fmt: skip
 
@@ -452,11 +449,9 @@ OPTIONS: dict[Function, dict[str, Any]] = {
     ruler_eval.run: {**ASKED, "out": "OUT", "options": "patience=1"},
     ruler_eval.repeat: {"base_url": "URL", "rows": 1},
     ruler_eval.check_engine: {"data": "DATA", "model": "m", "base_url": "URL"},
-    ruler_report.results: {"run": "RUN", "data": "DATA", "out": "OUT"},
+    ruler_report.score: {"run": "RUN", "data": "DATA", "out": "OUT"},
     ruler_report.report: {"runs": "RUN", "data": "DATA", "out": "OUT", "pictures": False},
     ruler_report.compare: {"first": "RUN", "second": "RUN", "data": "DATA"},
-    ruler_report.gate: {"new": "RUN", "baseline": "RUN", "data": "DATA"},
-    ruler_report.leaderboard: {"runs": "RUN", "data": "DATA", "out": "OUT"},
     ruler_report.publish: {"run": "RUN", "data": "DATA", **RELEASED},
 }  # fmt: skip
 
@@ -524,7 +519,7 @@ def doors(*kinds: str) -> list[Any]:
 #: The command that reads the most of each kind of place.
 READERS: dict[str, tuple[Function, str]] = {
     "data": (ruler_builders.verify, "data"),
-    "run": (ruler_report.results, "run"),
+    "run": (ruler_report.score, "run"),
     "model": (ruler_builders.build, "tokenizer"),
     "rows": (ruler_builders.identify, "data"),
     "sources": (ruler_builders.build, "sources"),

@@ -1,168 +1,215 @@
-"""The frame: which rows are in question, and what its array says of them."""
+"""The frame and its array: which rows are in question, and what their draws show."""
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
-from ruler_report.frame import Digests, Floats, columns_of, frame_of
-from ruler_report.resampling import resample
+from ruler_report.columns import MEAN, Name, columns_of
+from ruler_report.frame import CellRows, Frame, frame_of, rectangle, rows_of
+from ruler_report.means import Means
+from ruler_report.resampling import DRAWS, resample
+from tests.results import results_of
 
+Floats = npt.NDArray[np.float64]
 CELLS = [(task, length) for task in ("vt", "cwe") for length in (4096, 8192)]
 CATEGORY_OF = {"vt": "tracing", "cwe": "aggregation"}
 
 
-def questions(*indexes: int) -> dict[tuple[str, int], Digests]:
-    """Return questions of every cell; of a task they are the same at all lengths."""
-    return {
-        (task, length): np.array(indexes, dtype=np.uint64) + np.uint64(len(task) * 10**6)
-        for task, length in CELLS
-    }
+def rows(scores: Floats, first: int = 0) -> CellRows:
+    """Return the rows of a cell with these scores; questions are counted from `first`."""
+    questions = np.arange(first, first + len(scores), dtype=np.uint64)
+    return CellRows(np.arange(len(scores)), questions, scores, scores)
 
 
-@pytest.mark.parametrize(
-    ("runs", "options", "rows"),
-    [
-        ([range(9), range(9)], {}, [9, 9]),
-        ([range(9), range(4)], {}, [4, 4]),  # the first four for both
-        ([range(9), (2, 5, 7)], {}, [3, 3]),  # chosen rows are chosen for both
-        ([range(9), range(5, 12)], {}, [9, 7]),
-        ([range(9), range(20, 24)], {}, [9, 4]),  # another seed
-        ([range(9), range(9)], {"rows": 2}, [2, 2]),
-        ([range(9), range(4)], {"baseline": 0}, [9, 9]),
-        ([range(4), range(9)], {"baseline": 0}, [4, 4]),
-    ],
-)
-def test_a_cell_has_the_rows_of_all_runs_but_no_more_than_one_that_has_only_some(
-    runs: list[range], options: dict[str, int], rows: list[int]
-) -> None:
-    frame = frame_of([questions(*run) for run in runs], **options)  # type: ignore[arg-type]
-    assert [len(line["vt", 4096].questions) for line in frame.lines] == rows
+def run(scores: dict[tuple[str, int], Floats], first: int = 0) -> dict[tuple[str, int], CellRows]:
+    """Return a run; of a task the questions are the same at all lengths."""
+    return {cell: rows(of_cell, first + 10**6 * len(cell[0])) for cell, of_cell in scores.items()}
 
 
-def test_a_cell_that_a_run_lacks_is_in_no_difference() -> None:
-    every, fewer = questions(*range(9)), questions(*range(9))
-    del fewer["cwe", 8192]
-    frame = frame_of([every, fewer])
-    assert ("cwe", 8192) not in frame.cells
-    assert (frame.tasks, frame.lengths) == (("vt",), (4096, 8192))
-    assert ("cwe", 8192) in frame.alone(0).cells
+def equal(value: float, count: int) -> dict[tuple[str, int], CellRows]:
+    return run({cell: np.full(count, float(value)) for cell in CELLS})
+
+
+def means_of(*runs: dict[tuple[str, int], CellRows]) -> Means:
+    frame = frame_of(runs, {}, partial=False)
+    array = resample(frame, runs, "official")
+    return Means(array, columns_of(frame, CATEGORY_OF), range(len(runs)))
+
+
+def frame(*runs: dict[tuple[str, int], CellRows]) -> Frame:
+    return frame_of(runs, {}, partial=False)
+
+
+def test_a_cell_has_the_first_rows_that_all_runs_have() -> None:
+    assert {*frame(equal(1, 10), equal(1, 8)).rows.values()} == {8}
+
+
+def test_an_incomplete_cell_is_in_no_mean() -> None:
+    holes = equal(1, 9)
+    holes["cwe", 8192].official[3] = np.nan
+    found = frame(equal(1, 9), holes)
+    assert found.lengths == (4096,) and found.tasks == ("vt", "cwe")
+    assert found.left_out == (("vt", 8192), ("cwe", 8192)) and found.ranked == (0, 1)
+
+
+def test_a_run_that_would_halve_the_frame_is_named_and_has_no_rank_in_any_order() -> None:
+    small = {("vt", 4096): rows(np.ones(9))}
+    for place, runs in enumerate(
+        ([small, equal(1, 9), equal(1, 9)], [equal(1, 9), small, equal(1, 9)])
+    ):
+        found = frame(*runs)
+        assert found.unranked == {
+            place: "complete in 1 of the 4 tasks at a length that the others share"
+        }
+        assert len(found.cells) == 4
+
+
+def test_two_runs_without_a_common_cell_have_no_frame() -> None:
+    first = {("vt", 4096): rows(np.ones(9))}
+    found = frame(first, {("vt", 8192): rows(np.ones(9))})
+    assert not found.cells and not found.ranked
+
+
+def test_chosen_rows_have_no_rank() -> None:
+    chosen = equal(1, 4)
+    first = chosen["vt", 4096]
+    index = np.array([1, 3, 5, 7])
+    chosen["vt", 4096] = CellRows(index, first.questions, first.official, first.exact)
+    found = frame(equal(1, 9), chosen)
+    assert found.unranked == {1: "its rows are not the first ones of each config but chosen"}
+    assert {*found.rows.values()} == {9}
+
+
+def test_partial_runs_are_shown_and_have_no_rank() -> None:
+    holes = equal(1, 9)
+    holes["cwe", 8192].official[3] = np.nan
+    found = frame_of([equal(1, 9), holes], {}, partial=True)
+    assert found.ranked == (0,) and "1 unanswered rows count as wrong" in found.unranked[1]
+    assert len(found.cells) == 4
+
+
+def test_means_are_over_the_same_tasks_at_every_length() -> None:
+    cells = [("vt", 4096), ("cwe", 4096), ("vt", 8192), ("cwe", 8192), ("vt", 16384)]
+    assert rectangle(cells) == (("vt", "cwe"), (4096, 8192))
+    assert rectangle([*cells[::2], ("cwe", 99)]) == (("vt",), (4096, 8192, 16384))
+
+
+def test_the_samples_of_a_row_are_averaged_and_one_unanswered_sample_leaves_it_open() -> None:
+    scores = results_of({"vt_4096": [1.0, 0.5, None]})
+    table = scores.table
+    twice = table.set_column(3, "sample", [[1] * 3]).cast(table.schema)
+    second = twice.set_column(5, "official", [[0.0, 0.5, 1.0]]).cast(table.schema)
+    found = rows_of(pa.concat_tables([table, second]))["vt", 4096]
+    assert found.official[:2].tolist() == [0.5, 0.5] and np.isnan(found.official[2])
+    assert (found.planned, found.answered) == (3, 2)
 
 
 def test_draws_of_a_run_stay_beside_others_and_gaps_of_equal_answers_are_narrow() -> None:
-    rng = np.random.Generator(np.random.PCG64(1))
-    asked = questions(*range(40))
-    first: dict[tuple[str, int], Floats] = {
-        cell: (rng.random(40) < 0.5).astype(float) for cell in CELLS
-    }
-    second = {cell: 1 - scores for cell, scores in first.items()}
-    alone, both = (
-        resample(frame, [first, second][: len(frame.lines)], columns_of(frame, CATEGORY_OF))
-        for frame in (frame_of([asked]), frame_of([asked, asked]))
-    )
-    assert str(alone.estimate((None, None), 0)) == str(both.estimate((None, None), 0))
-    np.testing.assert_allclose(alone.low[:, 0], both.low[:, 0], rtol=1e-5)
-    same = resample(frame_of([asked, asked]), [first, first], both.columns)
-    gap, apart = same.gap((None, None), 0, 1), both.gap((None, None), 0, 1)
-    assert gap.low is not None
-    assert apart.low is not None
-    assert gap.value == 0
-    assert -5 < gap.low < 0
-    assert apart.low < gap.low
+    rng = np.random.default_rng(1)
+    first = run({cell: (rng.random(40) < 0.5).astype(float) for cell in CELLS})
+    second = run({cell: 1 - of_cell.official for cell, of_cell in first.items()})
+    alone, both = means_of(first), means_of(first, second)
+    assert str(alone.estimate(MEAN, 0)) == str(both.estimate(MEAN, 0))
+    np.testing.assert_allclose(alone.array.draws[0], both.array.draws[0], rtol=1e-5)
+    near = run({cell: of_cell.official.copy() for cell, of_cell in first.items()})
+    near["vt", 4096].official[:2] = 1 - near["vt", 4096].official[:2]
+    gap = means_of(first, near).difference(MEAN, 1, 0)
+    mean = alone.estimate(MEAN, 0)
+    assert mean is not None and None not in (gap.low, gap.high, mean.low, mean.high)
+    assert (gap.high or 0) - (gap.low or 0) < ((mean.high or 0) - (mean.low or 0)) / 2
 
 
-def test_unanswered_rows_are_0_and_1_and_only_what_holds_in_both_is_shown() -> None:
-    asked = questions(*range(40))
-    right = {cell: np.ones(40) for cell in CELLS}
-    wrong = {cell: np.zeros(40) for cell in CELLS}
-    open_half = {cell: np.where(np.arange(40) < 20, 0.0, np.nan) for cell in CELLS}
-    open_all = {cell: np.full(40, np.nan) for cell in CELLS}
-    frame = frame_of([asked] * 4)
-    means = resample(frame, [right, wrong, open_half, open_all], columns_of(frame, CATEGORY_OF))
-    place = means.place[None, None]
-    assert means.better[place, 1, 0]
-    assert means.better[place, 2, 0]
-    assert not means.better[place, 1, 2]
-    assert not means.better[place, :, 3].any()
-    assert not means.better[place, 3].any()
-    half, none = (means.estimate((None, None), run) for run in (2, 3))
-    assert half is not None
-    assert none is not None
-    assert (half.value, half.scored, half.asked) == (0.0, 80, 160)
-    assert half.high is not None
-    assert half.high > 50
-    assert str(none) == "[0.0, 100.0]"
-    assert means.ranks([0, 1, 2]) == {0: (1, 1), 1: (2, 3), 2: (2, 3)}
+def test_lengths_of_one_question_are_one_observation() -> None:
+    half = np.tile([0.0, 1.0], 20)
+    four = run({("vt", 4096 << place): half for place in range(4)})
+    one = run({("vt", 4096): half})
+    widths = [means_of(runs).array.draws[0].mean(axis=0).std() for runs in (one, four)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.01)
+    means = means_of(four)
+    assert means.array.questions(means.columns[MEAN], 0) == pytest.approx(40)
 
 
-def test_one_row_has_no_interval_and_few_have_no_rank() -> None:
-    for rows, ranked in ((1, False), (7, False), (8, True)):
-        asked = questions(*range(rows))
-        frame = frame_of([asked, asked])
-        scores = [{cell: np.full(rows, value) for cell in CELLS} for value in (0.0, 1.0)]
-        means = resample(frame, scores, columns_of(frame, CATEGORY_OF))
-        estimate = means.estimate((None, None), 1)
-        assert estimate is not None
-        assert (estimate.low is None) == (rows == 1)
-        assert bool(means.ranks([0, 1])) == means.better.any() == ranked
+@pytest.mark.parametrize("count", [4, 8])
+def test_draws_vary_as_the_mean_of_so_many_questions(count: int) -> None:
+    means = means_of(run({("vt", 4096): np.tile([0.0, 1.0], count // 2)}))
+    assert means.array.draws[0, 0].std() == pytest.approx(0.5 / np.sqrt(count - 1), rel=0.05)
 
 
-@pytest.mark.parametrize("rows", [4, 8])
-def test_draws_vary_as_the_mean_of_so_many_questions(rows: int) -> None:
-    asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}
-    scores: list[dict[tuple[str, int], Floats]] = [{("vt", 4096): np.tile([0.0, 1.0], rows // 2)}]
-    means = resample(frame_of([asked]), scores, columns_of(frame_of([asked]), CATEGORY_OF))
-    assert means.low[0, 0].std() == pytest.approx(0.5 / np.sqrt(rows - 1), rel=0.05)
+def test_rows_that_are_all_alike_have_the_end_of_clopper_and_pearson() -> None:
+    mean = means_of(run({("vt", 4096): np.ones(20)})).estimate(MEAN, 0)
+    assert mean is not None and mean.high == 100
+    assert mean.low is not None and mean.low <= 100 * 0.025 ** (1 / 20)
 
 
-def test_a_difference_from_a_run_that_lacks_rows_is_as_wide_as_they_might_have_varied() -> None:
-    asked = {("vt", 4096): np.arange(40, dtype=np.uint64)}
-    whole: Floats = np.tile([0.0, 1.0], 20)
-    scores = [{("vt", 4096): half} for half in (np.where(np.arange(40) < 20, whole, np.nan), whole)]
-    frame = frame_of([asked, asked])
-    means = resample(frame, scores, columns_of(frame, CATEGORY_OF))
-    gaps = [means.gap((None, None), *pair) for pair in ((0, 1), (1, 0))]
-    assert gaps[0].low is not None and gaps[0].low < -30  # -25, were all of them right
-    assert gaps[1].high is not None and gaps[1].high > 30
+def test_one_row_has_no_interval_and_few_have_no_test() -> None:
+    for count, is_shown in ((1, False), (7, False), (8, True)):
+        means = means_of(equal(0.0, count), equal(1.0, count))
+        mean = means.estimate(MEAN, 1)
+        assert mean is not None and (mean.low is None) == (count == 1)
+        assert means.shown([(MEAN, 1, 0)])[MEAN, 1, 0] == is_shown
 
 
 def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
-    rng = np.random.Generator(np.random.PCG64(3))
-    asked = questions(*range(12))
-    runs = [
+    rng = np.random.default_rng(3)
+    scores = [
         {cell: (rng.random(12) < chance).astype(float) for cell in CELLS}
         for chance in (0.2, 0.5, 0.9, 0.95)
     ]
-    runs[1] = {cell: scores[::-1] for cell, scores in runs[0].items()}  # the same mean
-    frame = frame_of([asked] * 4)
-    here, there = (
-        resample(frame, scores, columns_of(frame, CATEGORY_OF)) for scores in (runs, runs[::-1])
-    )
-    assert here.better.any() and not here.better[:, 2, 3].all()
-    assert np.array_equal(here.better, there.better[:, ::-1, ::-1])
-    for name in here.columns:
-        for first, second in ((0, 1), (1, 2), (3, 0), (2, 3)):
-            gap = here.gap(name, first, second)
-            assert gap == here.gap(name, second, first).negated
-            other = there.gap(name, 3 - first, 3 - second)  # sums of rows differ in the last digit
-            assert (gap.verdict, str(gap)) == (other.verdict, str(other))
+    scores[1] = {cell: of_cell[::-1] for cell, of_cell in scores[0].items()}  # the same mean
+    runs = [run(of_run) for of_run in scores]
+    here, there = means_of(*runs), means_of(*runs[::-1])
+    tests = [(name, b, a) for name in here.columns for a in range(4) for b in range(a + 1, 4)]
+    mirrored = [(name, 3 - a, 3 - b) for name, b, a in tests]
+    shown, shown_there = here.shown(tests), there.shown(mirrored)
+    assert any(shown.values()) and not all(shown.values())
+    for (name, b, a), other in zip(tests, mirrored, strict=True):
+        assert shown[name, b, a] == shown_there[other]
+        assert here.difference(name, b, a) == here.difference(name, a, b).negated
+        assert str(here.difference(name, b, a)) == str(there.difference(name, 3 - b, 3 - a))
 
 
-@pytest.mark.parametrize("runs", [12, pytest.param(200, marks=pytest.mark.slow)])
-def test_runs_that_are_clearly_apart_have_a_rank_each(runs: int) -> None:
-    rows = 40 * runs
-    asked = {("vt", 4096): np.arange(rows, dtype=np.uint64)}
-    frame = frame_of([asked] * runs)
-    scores = [
-        {("vt", 4096): (np.arange(rows) < 40 * (runs - run)).astype(float)} for run in range(runs)
+def test_a_family_does_not_depend_on_the_other() -> None:
+    """A difference of the mean is shown or not whatever cells are tested besides."""
+    rng = np.random.default_rng(9)
+    chances = (0.6, 0.75)
+    runs = [
+        run({cell: (rng.random(60) < chance).astype(float) for cell in CELLS}) for chance in chances
     ]
-    means = resample(frame, scores, columns_of(frame, CATEGORY_OF, cells=False))
-    assert means.ranks(range(runs)) == {run: (run + 1, run + 1) for run in range(runs)}
+    means = means_of(*runs)
+    test: tuple[Name, int, int] = (MEAN, 1, 0)
+    everything = means.shown([(name, 1, 0) for name in means.columns])
+    assert means.shown([test])[test]
+    assert sum(everything.values()) <= sum(
+        means.shown([(name, 1, 0)])[name, 1, 0] for name in means.columns
+    )
 
 
-def test_among_runs_that_are_equally_good_a_better_one_is_shown_once_in_twenty_times() -> None:
-    asked, found = {("vt", 4096): np.arange(60, dtype=np.uint64)}, 0
-    frame = frame_of([asked] * 8)
-    for simulation in range(40):
+def test_a_retained_share_has_the_truth_in_its_interval() -> None:
+    rng = np.random.default_rng(4)
+    full = run({cell: (rng.random(200) < 0.9).astype(float) for cell in CELLS})
+    kept = run({cell: of_cell.official * (rng.random(200) < 0.7) for cell, of_cell in full.items()})
+    ratio = means_of(full, kept).ratio(MEAN, 1, 0)
+    assert ratio is not None and (ratio.low or 0) < 70 < (ratio.high or 0)
+    assert means_of(equal(0.0, 20), kept).ratio(MEAN, 1, 0) is None
+
+
+@pytest.mark.slow
+def test_equal_runs_are_told_apart_once_in_twenty_times() -> None:
+    wrong = 0
+    for simulation in range(60):
         rng = np.random.default_rng(simulation)
-        scores = [{("vt", 4096): (rng.random(60) < 0.5).astype(float)} for _ in range(8)]
-        found += bool(resample(frame, scores, columns_of(frame, CATEGORY_OF)).better.any())
-    assert found <= 5
+        runs = [
+            run({cell: (rng.random(40) < 0.5).astype(float) for cell in CELLS}) for _ in range(5)
+        ]
+        pairs = [(MEAN, b, a) for a in range(5) for b in range(a + 1, 5)]
+        wrong += any(means_of(*runs).shown(pairs).values())
+    assert wrong <= 8  # of a binomial with 60 tries at 5 % in all but 0.4 %
+
+
+def test_weights_are_those_of_the_question_whoever_was_asked() -> None:
+    assert DRAWS == 2000
+    scores = np.tile([0.0, 1.0, 1.0], 4)
+    first, second = run({("vt", 4096): scores}), run({("vt", 4096): scores}, first=500)
+    draws = means_of(first, first, second).array.draws[:, 0]
+    assert np.array_equal(draws[0], draws[1]) and abs(np.corrcoef(draws[0], draws[2])[0, 1]) < 0.1

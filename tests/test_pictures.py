@@ -5,18 +5,21 @@ import random
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_eval.scoring.results import Depth, Scores
+from ruler_eval.scoring.scores import Scores
+from ruler_report import pictures
+from ruler_report.columns import MEAN
+from ruler_report.conclusion import Conclusion, conclude
 from ruler_report.drawing import (
     COLOURS,
-    Dots,
     Drawing,
+    Heat,
     Lines,
     Picture,
     ink_on,
@@ -26,37 +29,27 @@ from ruler_report.drawing import (
     stroke,
     thin_ticks,
 )
-from ruler_report.lineup import lineup
-from ruler_report.means import Point
-from ruler_report.pictures import (
-    against,
-    depth_picture,
-    differences_picture,
-    lengths_picture,
-    place_of,
-    retrieval_by_depth,
-    tasks_picture,
-)
-from ruler_report.summary import ScoredRun, summarize
+from ruler_report.lines import depth_grid, lines_of
 from tests.results import coin, results_of
 
-LENGTHS = (4096, 8192, 16384, 32768)
+LENGTHS = (4096, 8192, 16384)
 
 
-def scored(results: Scores, label: str = "org/model") -> ScoredRun:
-    return ScoredRun(label, results, summarize(results))
+def run_of(name: str, chance: float = 0.7, **changes: Any) -> Scores:  # noqa: ANN401
+    scores = {f"{task}_{length}": coin(f"{name}{task}{length}", chance, 12)
+              for task in ("vt", "niah_single_1") for length in LENGTHS}  # fmt: skip
+    return results_of(scores, model=name, **changes)
 
 
-def cells(level: float) -> dict[int, Point]:
-    return {n: Point(level - k, level - k - 3, level - k + 3) for k, n in enumerate(LENGTHS)}
+def several(number: int) -> Conclusion:
+    return conclude([run_of(f"org/a-long-name-{n:02d}-instruct") for n in range(number)])
 
 
-def by_length(runs: int) -> Drawing:
-    labels = [f"org/model-with-a-long-name-{number:02d}-instruct" for number in range(runs)]
-    means = [cells(90 - 3 * number) for number in range(runs)]
-    drawing = lengths_picture(labels, means, {"vt": means, "cwe": means}, 85.6)
-    assert drawing
-    return drawing
+def drawings(conclusion: Conclusion) -> list[Drawing]:
+    """Return all pictures of a report."""
+    made = [pictures.lengths_picture, pictures.tasks_picture, pictures.depth_picture,
+            pictures.depth_by_run, pictures.differences_picture]  # fmt: skip
+    return [drawing for make in made if (drawing := make(conclusion))]
 
 
 def texts(picture: Picture) -> str:
@@ -65,64 +58,59 @@ def texts(picture: Picture) -> str:
     return " ".join(" ".join(ET.fromstring(document).itertext()) for document in documents)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [1, 25])
-def test_every_run_can_be_read_in_a_picture_of_one_or_of_25(runs: int) -> None:
-    drawing = by_length(runs)
-    picture = render(drawing, "page")
-    assert picture == render(drawing, "page")  # the same every time
-    words = texts(picture)
-    assert all(f"{90 - 3 * number:.1f} at 4K" in drawing.alt for number in range(runs))
-    if runs == 1:
-        assert len(picture.panels) == 3 and "with 95 % intervals" in drawing.title
+@pytest.mark.parametrize("number", [1, 2, pytest.param(25, marks=pytest.mark.slow)])
+def test_no_axis_is_without_a_title_and_every_run_can_be_read(number: int) -> None:
+    conclusion = several(number)
+    for drawing in drawings(conclusion):
+        for panel in drawing.panels:
+            assert isinstance(panel, Lines | Heat) and panel.across
+            names = isinstance(panel, Heat) and {*panel.rows} & {*pictures.short_names(conclusion)}
+            is_of_tasks = isinstance(panel, Heat) and panel.rows[-1:] == ["mean"]
+            assert panel.up or names or is_of_tasks, drawing.name
+    picture = pictures.lengths_picture(conclusion)
+    assert picture is not None
+    shown = render(picture)
+    assert shown == render(picture)  # the same every time
+    mean = f"{conclusion.value((None, 4096), conclusion.order[0]):.1f} at 4K"
+    assert mean in shown.alt and shown.png.startswith(b"\x89PNG")
+    if number > 12:
+        assert texts(shown).count("instruct") == number
     else:
-        assert len(picture.panels) == 1 and "intervals" not in drawing.title
-        assert words.count("instruct") == runs
+        assert "mean of 2 tasks, %" in texts(shown) and "length, tokens" in texts(shown)
 
 
 def test_a_row_is_one_observation_in_the_picture_of_depth() -> None:
     """Ten rows with 30 pieces each do not drown 190 rows with one."""
-    results = results_of({"niah_single_1_4096": [1.0] * 190, "cwe_4096": [0.0] * 10})
-    one = results.configs["niah_single_1_4096"]
-    results.configs["niah_single_1_4096"] = replace(
-        one, family="niah", depth=Depth((19,) * 10, (19,) * 9 + (0,), (19,) * 10)
-    )
-    many = results_of({"niah_multivalue_4096": [0.0] * 10}).configs["niah_multivalue_4096"]
-    results.configs["niah_multivalue_4096"] = replace(
-        many, family="niah", depth=Depth((30,) * 10, (0,) * 10, (10,) * 10)
-    )
-    grid = retrieval_by_depth(results, [4096])
-    assert grid.shape == (10, 1)
-    assert grid[:9] == pytest.approx(100 * 19 / 20) and grid[9] == 0
-    drawing = depth_picture(["m"], [4096], [grid])
-    assert drawing and "m: lowest 0 at depth 90-100 % and 4K" in drawing.alt
-    assert depth_picture(["m"], [4096], [retrieval_by_depth(results_of({}), [4096])]) is None
+    run = results_of({"niah_single_1_4096": [1.0] * 190, "niah_multivalue_4096": [0.0] * 10})
+    cells = {(task, 4096): np.arange(190) for task in ("niah_single_1", "niah_multivalue")}
+    lines = lines_of(run.table, cells)
+    many = lines["task"] == "niah_multivalue"
+    lines.loc[many, "depth"] = lines.loc[many, "depth"].map(lambda depth: list(depth) * 30)
+    lines.loc[many, "shown"] = lines.loc[many, "shown"].map(lambda shown: list(shown) * 30)
+    grid = depth_grid(lines, [4096])
+    assert grid.shape == (10, 1) and np.allclose(grid, 95)
+    assert depth_grid(lines[:0], [4096]).empty
 
 
 def test_names_of_models_are_not_read_as_formulas() -> None:
-    drawing = tasks_picture(["a $\\frac{$ b <&> \x1b[31m", "b"], {"vt": [cells(50)[4096]] * 2})
-    assert drawing and isinstance(drawing.panels[0], Dots)
-    assert "\x1b" not in drawing.alt and render(drawing, "page").files["png"].startswith(b"\x89PNG")
-    pictured = differences_picture("b", ["$\\frac{$ <&>"], [], [], np.zeros((1, 1, 1)), np.zeros(1))
-    assert pictured and "$\\frac{$ <&>" in texts(render(pictured, "page"))
+    conclusion = conclude([run_of("a $\\frac{$ b <&> \x1b[31m"), run_of("b")])
+    for drawing in drawings(conclusion):
+        assert "\x1b" not in drawing.alt and render(drawing).png.startswith(b"\x89PNG")
 
 
-def test_steps_and_parameters_of_tasks_are_numbers_too() -> None:
-    names = [f"org/model-7b-step-{step}" for step in (3000, 1000)]
-    runs = [
-        scored(results_of({"vt_4096": coin(name, 0.8, 30)}, model=name), name) for name in names
-    ]
-    assert [place_of(run, "step") for run in runs] == [3000, 1000]
-    field = lineup([run.results for run in runs])
-    drawing = against(field, runs, "step", None)
-    assert drawing and drawing.alt.index("at 1000") < drawing.alt.index("at 3000")
-    sweep = results_of({"vt_hops_2_4096": [1.0, 1.0], "vt_hops_4_4096": [1.0, 0.0]})
-    for name, config in sweep.configs.items():
-        sweep.configs[name] = replace(config, params={"hops": int(name.split("_")[2])})
-    with pytest.raises(UsageError, match="runs differ in step"):
-        against(field, runs, "ratio", None)
-    drawing = against(lineup([sweep]), [scored(sweep)], "hops", None)
-    assert drawing and "100.0 at 2.0, 50.0 at 4.0" in drawing.alt
+def test_steps_options_and_attributes_are_numbers_to_draw_against() -> None:
+    runs = [run_of(f"org/model-7b-step-{step}") for step in (3000, 1000)]
+    conclusion = conclude(runs)
+    drawing = pictures.against(conclusion, "step", [{}, {}])
+    assert drawing and f"{conclusion.value(MEAN, 1):.1f} at 1000" in drawing.alt
+    with pytest.raises(UsageError, match="they do in step"):
+        pictures.against(conclusion, "ratio", [{}, {}])
+    drawing = pictures.against(conclusion, "train", [{"train": 2.0}, {"train": 16.0}])
+    assert drawing and "at 16" in drawing.alt
+    pair = [run_of("m", engine_info={"arguments": {"ratio": ratio}}) for ratio in (0.25, 0.5)]
+    full = run_of("full")
+    drawing = pictures.against(conclude([full, *pair]), "ratio", [{}] * 3)
+    assert drawing and isinstance(drawing.panels[0], Lines) and drawing.panels[0].threshold
 
 
 def test_labels_never_overlap() -> None:
@@ -137,7 +125,7 @@ def test_labels_never_overlap() -> None:
     ticks = {float(place): f"{4 * 2**place}K" for place in range(6)}
     for width in (0.6, 0.9, 1.2, 2.3):
         axes = Figure(figsize=(width, 1)).subplots()
-        Lines("vt", [{}], ticks)(axes)
+        Lines("vt", [{}], ticks, "length, tokens")(axes)
         thin_ticks([axes])
         boxes = [
             label.get_window_extent() for label in axes.get_xticklabels() if label.get_visible()
@@ -166,9 +154,9 @@ def test_text_and_lines_have_the_contrast_that_readers_need() -> None:
 
 
 def test_files_for_a_paper_are_as_wide_as_a_column_with_embedded_fonts() -> None:
-    picture = render(by_length(2), "paper")
-    pdf = picture.files["pdf"]
-    assert set(picture.files) == {"pdf"} and not picture.panels
+    drawing = pictures.lengths_picture(several(2))
+    assert drawing is not None
+    pdf = render(drawing).pdf
     assert b"/FontFile2" in pdf and b"/Type3" not in pdf
     (box,) = re.findall(rb"/MediaBox \[ ?([\d. ]+?) ?\]", pdf)
     assert abs(float(box.split()[2]) - 72 * 3.25) < 1

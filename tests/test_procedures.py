@@ -141,7 +141,7 @@ def test_what_contradicts_is_refused_before_anything_is_written(
 
 def test_the_report_has_the_ledger_and_the_published_scores(data: Path, tmp_path: Path) -> None:
     folder = run(data, tmp_path / "run")
-    ruler_report.results(folder)
+    ruler_report.score(folder)
     ruler_report.report(folder, tmp_path / "report", pictures=False)
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     for line in ("rows of a task | 500 | 2", "tasks | 13 | 2", "vt: first character | a space"):

@@ -1,8 +1,8 @@
 """`ruler-eval publish` against a small Hub on loopback: predictions, scores and card."""
 
-import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import ruler_report
 from ruler_data import Row
+from ruler_eval.running.data import open_dataset
+from ruler_eval.scoring.scores import load_scores
 from tests.commands import call_in, succeeded
 from tests.hub import Hub
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
-from tests.running.processes import evaluate
 from tests.runs import golden, make_run, patchy, refused, scored_run
 
 pytestmark = pytest.mark.slow
@@ -63,11 +63,8 @@ def held(said: str, hub: Hub) -> dict[str, bytes]:
 
 
 def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]) -> None:
-    other = {"README.md", "results.json", "every_eval_ever.json"}
+    other = {"README.md", "scores.parquet"}
     assert set(held) == {*other, *(f"predictions/{c}.parquet" for c in FEW)}
-    record = json.loads(held["every_eval_ever.json"])
-    assert record["schema_version"] == "0.3.0" and len(record["evaluation_results"]) == 2
-    assert json.loads(held["results.json"])["run"]["model"] == "org/model-7b"
     card = held["README.md"].decode()
     front = yaml.safe_load(card.split("---\n")[1])
     files = {item["config_name"]: item["data_files"][0]["path"] for item in front["configs"]}
@@ -78,18 +75,18 @@ def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]
 
 def test_predictions_have_their_scores(run: Path, held: dict[str, bytes]) -> None:
     rows = pq.read_table(pa.BufferReader(held["predictions/vt_4096.parquet"])).to_pylist()
-    results = json.loads((run / "results.json").read_text())["configs"]["vt_4096"]
-    assert [row["score"] for row in rows] == results["scores"]
+    lines = load_scores(run).to_pandas()
+    assert [row["official"] for row in rows] == lines[lines["task"] == "vt"]["official"].tolist()
     assert [row["index"] for row in rows] == list(range(6))
     assert rows[2]["prediction"] == "<b>"
-    assert {row["failure"] for row in rows if row["score"] == 1} <= {None}
+    assert {row["label"] for row in rows if row["exact"] == 1} <= {None}
     assert "context" not in rows[0] and "outputs" not in rows[0]
 
 
 def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, said: str) -> None:
     hub.requests.clear()
     again = publish(run, "--repo", REPO)
-    assert again.returncode == 0 and "0 of 5 files sent" in again.stdout
+    assert again.returncode == 0 and "0 of 4 files sent" in again.stdout
     assert [line for line in hub.writes() if "repos/create" not in line] == []
 
 
@@ -126,7 +123,7 @@ def test_passing_faults_cost_nothing(run: Path, publish: Publish, hub: Hub, repo
     assert len(hub.repos[repo].log()) == 2, "the Hub's own first commit, and one"
 
 
-def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bounds(
+def test_an_incomplete_run_is_published_only_where_the_user_says_so(
     sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
 ) -> None:
     def say(_: str, row: Row) -> str | None:
@@ -135,15 +132,27 @@ def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_bo
     folder, data = make_run(tmp_path / "run", sample_build, say, FEW), ("--data", sample_build)
     said = refused(publish(folder, *data, "--repo", repo))
     assert "4 of 12 rows are unanswered, the first vt_4096/0, vt_4096/3, qa_1_4096/0; " in said
-    succeeded(evaluate("score", folder, *data, "--partial"))
-    succeeded(publish(folder, *data, "--repo", repo))
-    files = contents(hub, repo, "main")
-    record = json.loads(files["every_eval_ever.json"])
-    for one in record["evaluation_results"]:
-        bounds = one["score_details"]["uncertainty"]["confidence_interval"]
-        assert one["score_details"]["score"] == bounds["upper"] == 100 > 200 / 3 > bounds["lower"]
-        assert "incomplete: 8 of 12" in one["generation_config"]["additional_details"]["notes"]
-    headline = ruler_report.report([folder], tmp_path / "out", pictures=False)
-    card = files["README.md"].decode()
-    assert "incomplete: 8 of 12 rows scored; the others count as wrong in one end of" in card
-    assert all(table.markdown() in card for table in headline.tables if table.name == "headline")
+    succeeded(publish(folder, *data, "--partial", "--repo", repo))
+    card = contents(hub, repo, "main")["README.md"].decode()
+    assert "incomplete: 4 of 12 rows have no score" in card and "| mean | 66.7 |" in card
+
+
+def test_a_run_with_one_row_a_config_is_published(
+    sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
+) -> None:
+    def say(config: str, row: Row) -> str | None:
+        return golden(config, row)
+
+    data = open_dataset(str(sample_build)).choose([*FEW]).info
+    one = replace(data, rows=dict.fromkeys(FEW, 1))
+    folder = make_run(tmp_path / "run", sample_build, say, FEW, data_info=one)
+    succeeded(publish(folder, "--data", sample_build, "--repo", repo))
+    assert "one row alone" in contents(hub, repo, "main")["README.md"].decode()
+
+
+def test_predictions_on_the_hub_join_a_report(
+    publish: Publish, publisher: Publisher, said: str, run: Path, tmp_path: Path
+) -> None:
+    arguments = ("report", REPO, "--claimed", "--no-pictures", "--out", tmp_path / "out")
+    done = call_in(publisher.pool, "ruler-eval", *arguments, env=publisher.env())
+    assert "org/model-7b [claimed]" in succeeded(done).stdout

@@ -1,7 +1,6 @@
 """`ruler-eval report`: what it writes, what it says, and that it can be made again."""
 
 import csv
-import gzip
 import io
 import json
 import re
@@ -10,21 +9,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
 import ruler_report
 from ruler_data import TASKS
-from ruler_eval.scoring.results import Example, Scores
-from ruler_eval.scoring.results_file import write_results
-from ruler_report.contents import build
-from ruler_report.runs import labels_of
+from ruler_eval.scoring.scores import Scores
+from ruler_report.conclusion import conclude
+from ruler_report.names import names_of, shortened
+from ruler_report.pictures import short_names
 from tests.commands import succeeded
-from tests.conftest import ROOT
-from tests.results import coin, results_of
+from tests.results import coin, results_of, save, with_data
 from tests.running.processes import evaluate
-from tests.runs import refused, reported
+from tests.runs import refused
 
 LENGTHS = (4096, 8192)
 FEW = ("vt", "cwe")
@@ -38,12 +35,6 @@ def few(name: str, rate: float = 0.95, tasks: Iterable[str] = FEW, rows: int = 1
         for place, length in enumerate(LENGTHS)
     }
     return results_of(scores, model=f"org/{name}")
-
-
-def save(folder: Path, results: Scores) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_results(folder / "results.json", results)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -96,17 +87,6 @@ def test_tables_and_pictures_can_be_heard(report: Path) -> None:
     assert len(ids) == len(set(ids)), "an id stands twice"
 
 
-def test_what_a_run_lacks_is_in_no_rank_and_is_named() -> None:
-    base, worse, better = (few(name, rate) for name, rate in (("b", 0.9), ("w", 0.3), ("x", 1.0)))
-    partial = replace(better, configs={"vt_4096": better.configs["vt_4096"]})
-    alone, beside = (build([base, worse, *more], medium=None) for more in ((), (partial,)))
-    assert alone.verdict[0] == "frame: 2 tasks at 4K, 8K, 12 rows of each."
-    assert alone.verdict[1].endswith("it is better than every other run.")
-    assert beside.verdict[0].startswith("frame: 1 task at 4K, 12 rows of each; not in it: ")
-    assert "(org/b, org/w)" in beside.verdict[0]
-    assert beside.verdict[1].startswith("org/b shares the highest mean with org/x, 100.0 [")
-
-
 @pytest.mark.parametrize(
     ("edition", "sample", "alike"),
     [
@@ -119,58 +99,84 @@ def test_what_a_run_lacks_is_in_no_rank_and_is_named() -> None:
 def test_a_run_of_all_tasks_stands_beside_published_scores_as_their_like_in_their_edition(
     edition: str, sample: bool, alike: bool, tmp_path: Path
 ) -> None:
-    one = few("one", tasks=TASKS)
-    run = replace(one.run, data=replace(one.run.data, edition=edition, sample=sample))
-    ruler_report.report(replace(one, run=run), tmp_path, pictures=False)
+    one = with_data(few("one", tasks=TASKS), edition=edition, sample=sample)
+    ruler_report.report(one, tmp_path, pictures=False)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | all tasks | 85.6 |" in text
+    assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | the paper's | 85.6 |" in text
     assert "Table 16 of arXiv" in text and "most likely measured on upstream-2024-04" in text
     assert ("on rows of this edition with other questions" in text) == alike
     assert ("| org/one, on other rows | " in text) != alike
 
 
-def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: Path) -> None:
-    results = [report / "results-1.json.gz", report / "results-2.json.gz"]
-    reported(tmp_path / "again", *results)
-    again, first = ((folder / "report.csv").read_text() for folder in (tmp_path / "again", report))
-    assert again.replace(" [claimed]", "") == first
-    page = (tmp_path / "again" / "index.html").read_text(encoding="utf-8")
-    assert page.count("validity: claimed; only results.json was read") == 1, (
-        "equal lines stand once"
-    )
-    assert "has the highest mean" not in page  # what is only claimed is not ranked
-    done = evaluate("report", *results, "--out", tmp_path / "again", "--claimed", "--no-pictures")
-    assert "org/one [claimed] has the highest mean" in done.stdout
+def test_a_report_has_the_same_numbers_in_every_form(report: Path) -> None:
+    body = json.loads((report / "report.json").read_text(encoding="utf-8"))
+    page = (report / "index.html").read_text(encoding="utf-8")
+    markdown = (report / "report.md").read_text(encoding="utf-8")
+    table = (report / "report.tex").read_text(encoding="utf-8")
+    for run in body["runs"]:
+        mean = run["means"][0]
+        shown = f"{mean['score']:.1f}"
+        assert mean["name"] == "mean" and mean["n"] == 48
+        assert f"{shown} <small>[{mean['low']:.1f}, {mean['high']:.1f}]" in page
+        assert f"| {shown} \\[{mean['low']:.1f}" in markdown and f"{shown} {{[}}" in table
+        exact = f"{mean['beside']:.1f}"
+        assert f"<td>{exact}</td>" in page and f"| {exact} |" in markdown
+    assert "\\toprule" in table and "&" in table
 
 
-def test_the_results_keep_to_their_schema(report: Path) -> None:
-    schema = json.loads((ROOT / "docs" / "results.schema.json").read_text(encoding="utf-8"))
-    body = json.loads(gzip.decompress((report / "results-1.json.gz").read_bytes()))
-    jsonschema.validate(body, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"run": {}}, schema)
+def test_pictures_are_png_for_pages_and_pdf_for_papers(report: Path) -> None:
+    names = {"lengths", "depth", "tasks", "differences"}
+    figures = {f"{name}.{kind}" for name in names for kind in ("png", "pdf")} - {
+        "depth.png", "depth.pdf"}  # fmt: skip
+    assert {path.name for path in (report / "figures").iterdir()} == figures
+    assert (report / "figures" / "lengths.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_long_names_keep_their_end_and_repeated_ones_are_told_apart_by_what_differs() -> None:
+def test_names_are_told_apart_by_what_differs() -> None:
     def of(model: str, revision: str = "", **options: float) -> Scores:
         info = {"arguments": options}
         return results_of({"vt_4096": [1.0]}, model=model, model_revision=revision or None,
                           engine_info=info)  # fmt: skip
 
     long = "org/" + "a-very-long-model-name-" * 4
-    first, second = labels_of([of(f"{long}snapkv-{ratio}") for ratio in (0.25, 0.5)])
+    first, second = names_of([of(f"{long}snapkv-{ratio}") for ratio in (0.25, 0.5)])
     assert len(first) == 80 and first.endswith("snapkv-0.25") and second.endswith("snapkv-0.5")
     runs = [of("m"), *(of("m", ratio=ratio, window=8) for ratio in (0.25, 0.5, 0.5))]
     names = ["m", "m (ratio 0.25, window 8)", "m (ratio 0.5, window 8)"]
-    assert labels_of(runs) == [*names, f"{names[2]} (2)"]
+    assert names_of(runs) == [*names, f"{names[2]} (2)"]
     revisions = [of("m", revision) for revision in ("v1", "v2")]
-    assert labels_of(revisions) == ["m (revision v1)", "m (revision v2)"]
-    same = [of(name) for name in ("x", "x", "x (2)")]
-    assert labels_of(same) == ["x", "x (2)", '"x (2)"']
+    assert names_of(revisions) == ["m (revision v1)", "m (revision v2)"]
+    assert names_of([of(name) for name in ("x", "x", "x (2)")]) == ["x", "x (2)", '"x (2)"']
 
 
-@pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_nothing_is_written_into_a_file_a_dataset_or_a_run(command: str, tmp_path: Path) -> None:
+def test_short_names_never_look_alike() -> None:
+    sizes = ("0.5B", "1.5B", "14B")
+    names = [f"Qwen/Qwen2.5-Coder-{size}-Instruct-Q4_K_M-of-somebody" for size in sizes]
+    for most in (12, 20, 30):
+        short = shortened([*names, names[0]], most)
+        assert len({*short}) == 3 and short[0] == short[3]
+    assert all(size in name for size, name in zip(sizes, shortened(names, 30), strict=True))
+    runs = [results_of({"vt_4096": [1.0] * 9}, model=name) for name in names]
+    assert len({*short_names(conclude(runs))}) == 3
+
+
+def test_a_board_sorts_and_says_what_a_report_says(tmp_path: Path) -> None:
+    runs = [few(f"m{place}", 0.3 + 0.1 * place) for place in range(6)]
+    hostile_name = results_of(
+        {f"{task}_{n}": [0.0] * 12 for task in FEW for n in LENGTHS},
+        model="</script><script>alert(1)</script>",
+    )
+    ruler_report.report([*runs, hostile_name], tmp_path, board=True, pictures=False)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "script-src 'sha256-" in text and "<script>alert" not in text
+    page = Page(text)
+    values = [td["data-value"] for td in page.all("td") if "data-value" in td]
+    assert len(page.all("button")) == 10 and len(values) > 7 * 6
+    body = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert body["headline"] in page.said
+
+
+def test_nothing_is_written_into_a_file_a_dataset_or_a_run(tmp_path: Path) -> None:
     place = save(tmp_path / "run", few("one", rows=2))
     for name, said in (
         ("out", "a file; give a folder"),
@@ -180,7 +186,7 @@ def test_nothing_is_written_into_a_file_a_dataset_or_a_run(command: str, tmp_pat
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
         out = tmp_path / name.partition("/")[0]
-        assert said in refused(evaluate(command, place, "--out", out), code=2)
+        assert said in refused(evaluate("report", place, "--out", out), code=2)
         assert (tmp_path / name).read_text() == "mine"
         assert out.is_file() or len([*out.iterdir()]) == 1
 
@@ -193,13 +199,11 @@ HOSTILE = (
 
 
 def hostile() -> Scores:
-    example = Example("vt_4096", 1, "other", 0.0, HOSTILE, ("=1+1", HOSTILE), HOSTILE)
-    results = replace(few("hostile", rows=6), examples=(example,), notes=(HOSTILE,))
+    results = replace(few("hostile", rows=6), notes=(HOSTILE,))
     formula = "=cmd|' /C'!A0"
-    data = replace(results.run.data, tokenizer=formula)
     info = {"note": HOSTILE, "=cmd": formula}
-    run = replace(results.run, model=HOSTILE, data=data, engine_info=info)
-    return replace(results, run=run)
+    run = replace(results.run, model=HOSTILE, engine_info=info)
+    return with_data(replace(results, run=run), tokenizer=formula)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ruler_data import TASKS, Row
 from ruler_data.layouts import read_answers
 from ruler_eval.scoring.metrics import any_of, clean, recall
-from ruler_report.means import mean_percent
+from ruler_report.resampling import mean_percent
 from tests.conftest import LETTERS, ROOT
 from tests.running.processes import evaluate
 from tests.runs import Say, golden, make_run, refused, rows_of, silent

@@ -164,7 +164,7 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
         (lambda: ruler_eval.score(None, sample_build), "predictions None: give a run, a file"),  # type: ignore[arg-type]
-        (lambda: ruler_report.report(None, tmp_path / "out"), "runs None: give the folder"),
+        (lambda: ruler_report.report(None, tmp_path / "out"), "runs None: give the folder"),  # type: ignore[arg-type]
     ]
     for call, message in cases:
         with pytest.raises(UsageError, match=message):

@@ -1,20 +1,22 @@
 """What `ruler-eval score` survives, and what it refuses."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from ruler_data import Row
 from ruler_data.manifest import Manifest
-from ruler_data.row import question_digest
-from ruler_eval.scoring.results_file import read_results
+from ruler_eval.scoring.scores import FILENAME, Scores, means, read_scores
+from ruler_eval.scoring.summary import FILENAME as SUMMARY
 from tests.builds import snapshot
 from tests.commands import Done, call_in, succeeded
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 from tests.hub import Hub
 from tests.publishing import Publisher
 from tests.running.processes import evaluate
@@ -34,9 +36,13 @@ def score(run: Path, data: Path, *options: object) -> str:
     return succeeded(evaluate("score", run, "--data", data, *options)).stderr
 
 
+def written(run: Path) -> Scores:
+    """Return the scores that a command wrote."""
+    return read_scores(run / FILENAME)
+
+
 def first_journal(run: Path) -> Path:
-    (journal,) = run.glob("answers-0-of-2.*.jsonl")
-    return journal
+    return run / "answers-0-of-2.jsonl"
 
 
 def test_a_torn_end_is_told_and_left_out(run: Path, sample_build: Path) -> None:
@@ -44,9 +50,9 @@ def test_a_torn_end_is_told_and_left_out(run: Path, sample_build: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"\xc3')
     number = len(whole.splitlines()) + 1
-    reported = f"{path.name} line {number}: torn or not a line of a journal; ignored"
+    reported = f"answers-0-of-2.jsonl line {number}: torn or not a line of a journal; ignored"
     assert reported in score(run, sample_build)
-    assert read_results(run).scored == 12
+    assert written(run).answered == 12
 
 
 def failing(_config: str, row: Row) -> str | None:
@@ -63,18 +69,19 @@ def test_an_answer_after_a_failure_counts(sample_build: Path, tmp_path: Path) ->
     assert "10 of 12 rows have an answer (1 missing, 1 failed)" in message
     none = make_run(tmp_path / "none", sample_build, lambda *_: None, FEW)
     message = refused(evaluate("score", none, "--data", sample_build, "--partial"))
-    assert "0 of 12 rows have an answer" in message and not (none / "results.json").exists()
-    score(run, sample_build, "--partial")
-    vt = read_results(run).configs["vt_4096"]
-    assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
+    assert "0 of 12 rows have an answer" in message and not (none / FILENAME).exists()
+    assert "2 rows of 12 unanswered, counted as wrong" in score(run, sample_build, "--partial")
+    lines = [line for line in written(run).table.to_pylist() if line["official"] is None]
+    errors = {line["task"]: (line["index"], line["error"]) for line in lines}
+    assert errors == {"vt": (2, "HTTP 500"), "fwe": (2, "not asked")}
+    summary = json.loads((run / SUMMARY).read_text())
+    assert [cell["official"] for cell in summary["means"]] == [pytest.approx(5 / 6)] * 2
+    assert summary["refusals"] == ["2 rows of 12 unanswered"]
     late = {"text": "late", "finish": "stop", "error": None}
     with first_journal(run).open("a") as file:
-        for config in FEW:
-            digest = question_digest(rows_of(sample_build, config)[2])
-            answer = failure | late | {"config": config, "question_digest": digest}
-            file.write(json.dumps(answer) + "\n")
+        file.writelines(json.dumps(failure | late | {"config": config}) + "\n" for config in FEW)
     score(run, sample_build)
-    assert read_results(run).configs["vt_4096"].scores[2] == 0
+    assert {cell["official"] for cell in means(written(run).table)} == {5 / 6}
 
 
 def other_digest(run: Path, _data: Path) -> None:
@@ -110,7 +117,7 @@ def test_other_or_damaged_rows_are_refused(
     shutil.copytree(sample_build, data)
     damage(run, data)
     assert message in refused(evaluate("score", run, "--data", data))
-    assert not (run / "results.json").exists()
+    assert not (run / FILENAME).exists() and not (run / SUMMARY).exists()
 
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
@@ -120,7 +127,8 @@ USAGE: list[tuple[tuple[object, ...], str]] = [
     (("--data", "."), "it has no manifest.json"),
     (("--model", "m"), "--model and --protocol are for predictions; a run has its own"),
     (("--out", ""), "--out: is empty; give a value, or leave it out"),
-    (("--out", "."), "--out '.': a folder; give a file, e.g. 'results.json'"),
+    (("--out", __file__), "a file; give a folder"),
+    (("--tasks", "cwe"), "--data is missing: give the folder or Hub repo"),
 ]
 
 
@@ -129,19 +137,88 @@ def test_what_is_missing_is_said(options: tuple[object, ...], message: str, run:
     assert message in refused(evaluate("score", run, *options), code=2)
 
 
-def test_results_replace_no_file_but_results(run: Path, sample_build: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
+def test_scores_replace_nothing_but_scores(run: Path, sample_build: Path, tmp_path: Path) -> None:
     shutil.copytree(sample_build, tmp_path / "data")
-    score(run, sample_build, "--out", tmp_path / "r.json")
-    score(run, sample_build, "--out", tmp_path / "r.json")
-    (run / "results.json").write_text("torn")
+    for out in tmp_path / "out", tmp_path / "out", run:
+        score(run, sample_build, "--out", out)
+        assert {FILENAME, SUMMARY} <= {path.name for path in out.iterdir()}
+    (run / FILENAME).write_text("torn")
     score(run, sample_build)
+    another = make_run(tmp_path / "another", sample_build, golden, FEW)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / FILENAME).write_text("mine")
     before = snapshot(tmp_path)
-    taken = ["mine.txt", "run/run.json", "data/manifest.json", "data/results.json"]
-    for name in (*taken, f"run/{first_journal(run).name}"):
-        said = refused(evaluate("score", run, "--out", tmp_path / name), code=2)
-        assert "is there, and not a results file" in said or "holds a dataset" in said
+    for out, why in (
+        (tmp_path / "data", "holds a dataset"),
+        (another, "holds another run"),
+        (tmp_path / "mine", "is there, and not scores"),
+        (run / "run.json", "a file; give a folder"),
+    ):
+        assert why in refused(evaluate("score", run, "--out", out), code=2)
     assert snapshot(tmp_path) == before
+
+
+def test_predictions_do_not_replace_the_scores_of_others(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    rows = rows_of(sample_build, "vt_4096")
+    lines = [json.dumps({"id": f"vt_4096/{row.index}", "text": golden("", row)}) for row in rows]
+    about = ("--data", sample_build, "--model", "m", "--protocol", "chat")
+    for name in "a", "b":
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    succeeded(evaluate("score", tmp_path / "a.jsonl", *about))
+    succeeded(evaluate("score", tmp_path / "a.jsonl", *about))
+    said = refused(evaluate("score", tmp_path / "b.jsonl", *about), code=2)
+    assert "has the scores of 'a.jsonl'; give another --out" in said
+    succeeded(evaluate("score", tmp_path / "b.jsonl", *about, "--out", tmp_path / "b"))
+
+
+def test_where_nothing_can_be_written_scores_are_printed(run: Path, sample_build: Path) -> None:
+    (run / FILENAME).mkdir()
+    done = succeeded(evaluate("score", run, "--data", sample_build))
+    assert "the scores are only printed" in done.stderr and "mean of 2 tasks 100.0" in done.stdout
+
+
+def test_of_some_tasks_alone_nothing_is_written_unless_asked(
+    run: Path, sample_build: Path, tmp_path: Path
+) -> None:
+    done = succeeded(evaluate("score", run, "--data", sample_build, "--tasks", "vt"))
+    assert "mean of 1 task 100.0" in done.stdout and "fwe" not in done.stdout
+    assert not (run / FILENAME).exists()
+    score(run, sample_build, "--tasks", "vt", "--out", tmp_path / "vt")
+    assert written(tmp_path / "vt").rows == 6
+
+
+def test_the_table_is_eighty_columns_wide_and_one_line_has_the_interval(
+    run: Path, sample_build: Path
+) -> None:
+    done = succeeded(evaluate("score", run, "--data", sample_build, env={"COLUMNS": "80"}))
+    first, *lines = done.stdout.splitlines()
+    assert first.split() == ["task", "4K"]
+    assert [line.split() for line in lines[:2]] == [["vt", "100.00"], ["fwe", "100.00"]]
+    (mean,) = [line for line in lines if line.startswith("mean of")]
+    assert re.fullmatch(r"mean of 2 tasks 100\.0 \[\d\d\.\d, 100\.0\]; exact 100\.0", mean)
+    assert all(len(line) <= 80 for line in lines if not line.startswith(("validity", "/")))
+
+
+def test_the_summary_is_described_and_says_what_is_refused(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", sample_build, lambda *_: "42", FEW)
+    done = evaluate("score", run, "--data", sample_build)
+    said = refused_last(done)
+    assert "every answer is the same text" in said and "suspect harness" in said
+    summary = json.loads((run / SUMMARY).read_text())
+    jsonschema.validate(summary, json.loads((ROOT / "docs/results.schema.json").read_text()))
+    assert "every answer is the same text" in summary["refusals"]
+    assert json.loads(evaluate("score", run, "--data", sample_build, "--json").stdout) == summary
+    assert (summary["mean"]["official"], summary["mean"]["tasks"]) == (0, 2)
+
+
+def refused_last(done: Done) -> str:
+    """Return the last line of a command that printed scores and failed."""
+    assert done.returncode == 1 and "mean of 2 tasks 0.0" in done.stdout
+    return done.stderr.splitlines()[-1]
 
 
 def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path: Path) -> None:
@@ -149,7 +226,7 @@ def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path:
               "token": "hf_abcdefghijklmnop"}  # fmt: skip
     run = make_run(tmp_path / "run", sample_build, golden, FEW, engine_info=secret)
     score(run, sample_build)
-    text = (run / "results.json").read_text()
+    text = (run / SUMMARY).read_text() + written(run).run.model
     for word in ("home", "ann/", "gpu7", "hf_abc", str(tmp_path), str(sample_build)):
         assert word not in text, word
 
@@ -172,11 +249,13 @@ def test_tasks_of_a_suite_of_one_s_own_are_scored_by_their_family(cli: Cli, tmp_
     message = score(run, data)
     assert "warning: suite mine; its means are not comparable with RULER's" in message
     assert "warning: some configs have only 4 rows; the paper uses 500" in message
-    results = read_results(run)
-    kinds = {name: (one.family, one.category) for name, one in results.configs.items()}
-    assert kinds["fwe_steep_1024"] == ("fwe", "aggregation")
-    assert kinds["vt_two_1536"] == ("vt", "multi-hop tracing")
-    assert {score for one in results.configs.values() for score in one.scores} == {1.0}
+    scores = written(run)
+    kinds = {name: (task.params.family, task.category) for name, task in scores.tasks.items()}
+    assert kinds == {
+        "fwe_steep": ("fwe", "aggregation"),
+        "vt_two": ("vt", "multi-hop tracing"),
+    }
+    assert {*scores.table["official"].to_pylist()} == {1.0}
     text = reported(tmp_path / "report", run)
     assert text.startswith("# Suite mine results: ") and "not comparable with RULER's" in text
     assert "| fwe\\_steep | 100.0" in text and "| 85.6 |" not in text
@@ -203,8 +282,8 @@ def test_a_run_of_a_release_is_scored_on_that_very_commit(
     run = run_of_release(tmp_path / "run", data, repo, str(released.commit))
     hub.foreign_commit(repo)  # the branch goes on; the run's commit stays
     done = scored(run, publisher, "--data", repo)  # as by default: at its commit
-    assert json.loads(succeeded(done).stdout)["lengths"]
-    assert read_results(run).run.data.revision == released.commit
+    assert json.loads(succeeded(done).stdout)["data"]["revision"] == released.commit
+    assert written(run).run.data.revision == released.commit
 
 
 def test_a_release_that_is_not_there_is_said_in_one_line(

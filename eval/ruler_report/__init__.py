@@ -1,24 +1,9 @@
-"""Statistics, comparisons and reports of runs, as functions that are also commands.
+"""Conclusions from scores: comparisons, reports and publications, as functions that are commands.
 
-Comparisons and reports print as tables. Imports of what a function needs are in its body.
+Imports of what a function needs are in its body.
 """
 
-from ruler_report.commands import (
-    compare,
-    gate,
-    leaderboard,
-    publish,
-    read_results,
-    report,
-    results,
-)
+from ruler_report.commands import compare, publish, report
+from ruler_report.scored import score
 
-__all__ = [
-    "compare",
-    "gate",
-    "leaderboard",
-    "publish",
-    "read_results",
-    "report",
-    "results",
-]
+__all__ = ["compare", "publish", "report", "score"]

@@ -1,4 +1,4 @@
-"""How pictures are drawn: panels of lines, dots and cells; no other module imports matplotlib.
+"""How pictures are drawn: panels of lines and cells; no other module imports matplotlib.
 
 A page shows each panel of a picture as an image of its own, so that panels wrap on a narrow screen.
 Files hold all panels in one image: PNG for Markdown, PDF for a paper, as wide as a column.
@@ -10,21 +10,15 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ruler_report.means import Point
-from ruler_report.typesetting import shortened
-
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
 #: Draws a panel of a picture.
 Panel = Callable[[Axes], None]
-#: `page`: an image for each panel, and PNG. `paper`: PDF for LaTeX.
-Medium = Literal["page", "paper"]
 
 INK, GRID = "#1a1c1f", "#c9cacb"
 #: Of series, in order. Contrast with white is at least 3. Two differ by at least 10 (CIEDE2000),
@@ -34,8 +28,8 @@ COLOURS = (
     "#872d3c", "#1e4b69", "#0f1e87", "#4b0f2d", "#0f00f0", "#878769",
 )  # fmt: skip
 MARKERS = "osD^vPX*<>ph"
-#: Width in inches of the files: of a page's images, and of a column of a paper.
-WIDTHS: dict[Medium, float] = {"page": 9.6, "paper": 3.25}
+#: Width in inches of the images of a page, and of a column of a paper.
+PAGE_WIDTH, COLUMN_WIDTH = 9.6, 3.25
 #: In inches: a column of a paper that has room for a caption below. LaTeX never places taller ones.
 TALLEST = 6.5
 _STYLE = Path(__file__).parent / "page.mplstyle"
@@ -47,7 +41,15 @@ _SMALL: Any = {
 _SHADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 _TWO_SIDED = ("#8c510a", "#d8b365", "#f6f6f4", "#5ab4ac", "#01665e")
 #: What a report says that has no pictures for want of matplotlib.
-NO_PICTURES = "no pictures: they need matplotlib (pip install -e '.[report]' in the checkout)"
+NO_PICTURES = "no pictures: they need matplotlib (pip install 'ruler-data[report]')"
+
+
+class Point(NamedTuple):
+    """A mean with its interval, in percent; without one its ends are the mean."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,15 @@ class Picture:
         title: stands above it on a page, never in it.
         alt: what it shows, in words.
         panels: for a page: width in pixels and data URI of each panel.
-        files: by ending, all panels in one image.
+        png: all panels in one image; `pdf` likewise, as wide as a column of a paper.
     """
 
     name: str
     title: str
     alt: str
     panels: tuple[tuple[int, str], ...]
-    files: dict[str, bytes]
+    png: bytes
+    pdf: bytes
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Drawing:
     title: str
     alt: str
     panels: Sequence[Panel]
-    size: tuple[float, float] = (2.3, 1.75)
+    size: tuple[float, float] = (2.3, 1.9)
     series: Sequence[str] = ()
 
 
@@ -93,37 +96,61 @@ class Lines:
     Attributes:
         lines: the points of each line by their place on the x axis, in rising order.
         ticks: labels by place.
+        across: title of the x axis; `up` of the y axis.
         threshold: a height at which a dashed line stands.
+        beside: lines of other scores of the same runs, dotted and without intervals.
+        key: names of a line and of the line beside it, where there is one of each.
     """
 
     title: str
     lines: Sequence[Mapping[float, Point]]
     ticks: Mapping[float, str]
+    across: str
+    up: str = "score, %"
     threshold: float | None = None
     top: float = 100
+    beside: Sequence[Mapping[float, float]] = ()
+    key: tuple[str, str] | None = None
 
     def __call__(self, axes: Axes) -> None:
         """Draw it."""
-        places, count = [*self.ticks], len(self.lines)
+        places = [*self.ticks]
         span = (places[-1] - places[0]) or 1.0
         axes.set_title(self.title)
+        axes.set_xlabel(self.across)
+        axes.set_ylabel(self.up)
         axes.grid(axis="y")
         if self.threshold is not None:
             axes.axhline(self.threshold, color=INK, linewidth=0.7, linestyle=(0, (4, 3)))
-        for number, line in enumerate(self.lines):
-            # Shifted a little, so that intervals of different lines do not overlap.
-            shift = (number - (count - 1) / 2) * min(0.015, 0.09 / count) * span
-            xs, points, look = [place + shift for place in line], line.values(), stroke(number)
-            ends = [point.low for point in points], [point.high for point in points]
-            axes.vlines(xs, *ends, color=look["color"], linewidth=0.8, alpha=0.5)
-            axes.plot(xs, [point.value for point in points], **look)
+        self._draw_lines(axes, span)
         axes.set_xticks(places, self.ticks.values())
         axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
         if self.top == 100:
             axes.set_yticks(range(0, 101, 25))
         axes.set_ylim(-0.04 * self.top, 1.04 * self.top)
-        if count > 1:
+        if len(self.lines) > 1:
             self._number_ends(axes)
+        if self.key:
+            axes.legend(loc="best", handlelength=2.4)
+
+    def _draw_lines(self, axes: Axes, span: float) -> None:
+        count = len(self.lines)
+        for number, line in enumerate(self.lines):
+            # Shifted a little, so that intervals of different lines do not overlap.
+            shift = (number - (count - 1) / 2) * min(0.015, 0.09 / count) * span
+            xs = [place + shift for place in line]
+            points = line.values()
+            look = stroke(number)
+            lows = [point.low for point in points]
+            highs = [point.high for point in points]
+            axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
+            label = self.key[0] if self.key else None
+            axes.plot(xs, [point.value for point in points], label=label, **look)
+        for number, values in enumerate(self.beside):
+            look = {**stroke(number), "linestyle": ":", "markerfacecolor": "white"}
+            look["markeredgewidth"] = 0.7
+            label = self.key[1] if self.key else None
+            axes.plot([*values], [*values.values()], label=label, **look)
 
     def _number_ends(self, axes: Axes) -> None:
         ends = {n: [*line.values()][-1].value for n, line in enumerate(self.lines) if line}
@@ -143,30 +170,6 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Dots:
-    """A panel: a row of dots for each name, one dot for each series, with their intervals."""
-
-    rows: Mapping[str, Sequence[Point | None]]
-
-    def __call__(self, axes: Axes) -> None:
-        """Draw it."""
-        for place, points in enumerate(self.rows.values()):
-            values = [point.value for point in points if point]
-            axes.hlines(place, min(values), max(values), color=GRID, linewidth=3)
-            for number, point in enumerate(points):
-                if point is None:
-                    continue
-                y = place + 0.7 * ((number + 0.5) / len(points) - 0.5)
-                look = stroke(number)
-                axes.hlines(y, point.low, point.high, color=look["color"], linewidth=0.9, alpha=0.6)
-                axes.plot(point.value, y, **{**look, "markersize": 4.2}, alpha=0.9)
-        axes.set_yticks(range(len(self.rows)), [*self.rows])
-        axes.set_ylim(len(self.rows) - 0.5, -0.5)
-        axes.set_xlim(-2, 102)
-        axes.grid(axis="x")
-
-
-@dataclass(frozen=True)
 class Heat:
     """A panel: a table with its headings as coloured cells; NaN is an empty one.
 
@@ -177,6 +180,8 @@ class Heat:
     values: npt.NDArray[np.float64]
     rows: Sequence[str]
     columns: Sequence[str]
+    across: str
+    up: str = ""
     texts: Sequence[Sequence[str]] | None = None
     limits: tuple[float, float] = (0.0, 100.0)
 
@@ -204,17 +209,24 @@ class Heat:
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
         axes.set_title(self.title)
-        rotation = 90 if sum(map(len, self.columns)) > 7 * len(self.columns) else 0
+        axes.set_xlabel(self.across)
+        axes.set_ylabel(self.up)
+        rotation = 90 if self._heads_stand else 0
         axes.set_xticks(np.arange(len(self.columns)) + 0.5, self.columns, rotation=rotation)
         axes.set_yticks(np.arange(len(self.rows)) + 0.5, self.rows)
+
+    @property
+    def _heads_stand(self) -> bool:
+        return sum(map(len, self.columns)) > 7 * len(self.columns)
 
     @property
     def size(self) -> tuple[float, float]:
         """Width and height in inches at which every cell and heading can be read."""
         names = max(map(len, self.rows), default=0)
         heads = max(map(len, self.columns), default=0)
-        upright = 0.075 * heads if heads > 7 else 0.2
-        return 0.35 + 0.068 * names + 0.38 * len(self.columns), 0.3 + upright + 0.2 * len(self.rows)
+        upright = 0.075 * heads if self._heads_stand else 0.2
+        width = 0.55 + 0.068 * names + 0.38 * len(self.columns)
+        return width, 0.5 + upright + 0.2 * len(self.rows)
 
 
 def can_draw() -> bool:
@@ -222,54 +234,72 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def render(drawing: Drawing, medium: Medium) -> Picture:
+def render(drawing: Drawing) -> Picture:
     """Return the picture of a drawing."""
     from matplotlib import rc_context
 
     panels = []
-    salt: Any = {"svg.hashsalt": drawing.name}  # matplotlib types each setting by its name
-    with rc_context({**salt, "svg.fonttype": "none"}, _STYLE):
-        for panel in drawing.panels if medium == "page" else ():
+    settings: Any = {"svg.hashsalt": drawing.name, "svg.fonttype": "none"}
+    with rc_context(settings, _STYLE):
+        for panel in drawing.panels:
             figure, _ = _draw_panels([panel], *drawing.size, columns=1)
             image = base64.b64encode(_image(figure, "svg")).decode()
             width = round(1.35 * 72 * drawing.size[0])
             panels.append((width, f"data:image/svg+xml;base64,{image}"))
-    kind, small = ("png", {}) if medium == "page" else ("pdf", _SMALL)
-    with rc_context(small, _STYLE):
-        fixed = None if medium == "page" else WIDTHS[medium]
-        files = {kind: _image(_whole(drawing, medium), kind, fixed)}
-    return Picture(drawing.name, drawing.title, drawing.alt, tuple(panels), files)
+        png = _image(_on_page(drawing), "png")
+    with rc_context(_SMALL, _STYLE):
+        pdf = _image(_in_column(drawing), "pdf", COLUMN_WIDTH)
+    return Picture(drawing.name, drawing.title, drawing.alt, tuple(panels), png, pdf)
 
 
-def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure of matplotlib
-    """Return a figure of all panels with its key."""
+def _on_page(drawing: Drawing) -> Any:  # noqa: ANN401 - a figure of matplotlib
+    """Return a figure of all panels with its key, for a page."""
+    panel_width, panel_height = drawing.size
+    columns = min(len(drawing.panels), max(1, int(PAGE_WIDTH / (panel_width * 0.95))))
+    width = min(PAGE_WIDTH, columns * panel_width)
+    shrunk = min(1.0, width / (columns * panel_width))
+    height = -(-len(drawing.panels) // columns) * panel_height * shrunk
+    return _whole(drawing, (width, height), columns, letter=0.075, names=drawing.series)
+
+
+def _in_column(drawing: Drawing) -> Any:  # noqa: ANN401 - a figure of matplotlib
+    """Return a figure of all panels with its key, as wide as a column of a paper."""
+    scale = 0.72
+    panel_width, panel_height = drawing.size
+    count = len(drawing.panels)
+    columns = min(count, max(1, int(COLUMN_WIDTH / (panel_width * scale * 0.95))))
+    if count * panel_height * scale > TALLEST * columns:
+        columns += 1
+    shrunk = min(1.0, max(scale, COLUMN_WIDTH / (columns * panel_width)))
+    height = min(TALLEST, -(-count // columns) * panel_height * shrunk)
+    names = [name.rpartition("/")[2] for name in drawing.series]
+    return _whole(drawing, (COLUMN_WIDTH, height), columns, letter=0.06, names=names)
+
+
+def _whole(
+    drawing: Drawing,
+    size: tuple[float, float],
+    columns: int,
+    *,
+    letter: float,
+    names: Sequence[str],
+) -> Any:  # noqa: ANN401 - a figure of matplotlib
+    """Return a figure of all panels with its key; a letter of it has so many inches."""
     from matplotlib.layout_engine import TightLayoutEngine
     from matplotlib.lines import Line2D
 
-    page, count = medium == "page", len(drawing.panels)
-    width, (panel_width, panel_height) = WIDTHS[medium], drawing.size
-    scale, tallest, letter = (1.0, inf, 0.075) if page else (0.72, TALLEST, 0.06)
-    columns = min(count, max(1, int(width / (panel_width * scale * 0.95))))
-    columns += count * panel_height * scale > tallest * columns
-    if page:
-        width = min(width, columns * panel_width)
-    shrunk = min(1.0, max(scale, width / (columns * panel_width)))
-    height = min(tallest, -(-count // columns) * panel_height * shrunk)
-    figure, axes = _draw_panels(drawing.panels, width, height, columns)
+    figure, axes = _draw_panels(drawing.panels, *size, columns)
     # `figure.tight_layout` would leave an engine behind, for which saving draws all once more.
     TightLayoutEngine(pad=0.3, w_pad=0.6, h_pad=0.8).execute(figure)
     thin_ticks(axes)
-    keys = [
-        f"{number} {shortened(name if page else name.rpartition('/')[2])}"
-        for number, name in enumerate(drawing.series, 1)
-    ]
+    keys = [f"{number} {name}" for number, name in enumerate(names, 1)]
     if keys:
         figure.legend(
             [Line2D([], [], **stroke(number)) for number in range(len(keys))],
             keys,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
-            ncols=max(1, int(width / (0.6 + max(map(len, keys)) * letter))),
+            ncols=max(1, int(size[0] / (0.6 + max(map(len, keys)) * letter))),
             handlelength=3,
             columnspacing=1,
         )
@@ -312,10 +342,12 @@ def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
         bbox_inches=box,
         metadata=dict.fromkeys(names.get(kind, ("Software",))),
     )
-    if kind == "png":  # 128 colours are enough, in a third of the bytes
-        with Image.open(file) as image:
-            image.convert("RGB").quantize(128).save(file := io.BytesIO(), "png", optimize=True)
-    return file.getvalue()
+    if kind != "png":
+        return file.getvalue()
+    small = io.BytesIO()
+    with Image.open(file) as image:  # 128 colours are enough, in a third of the bytes
+        image.convert("RGB").quantize(128).save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 def thin_ticks(axes: Sequence[Axes]) -> None:

@@ -8,33 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_report.frame import Name
+from ruler_data.tasks import TASKS
 from ruler_report.means import Means
 from ruler_report.typesetting import format_length
 
-#: Name of the threshold on the mean over all 13 tasks; others are named by their category.
-OVERALL = "overall"
-#: Name of the threshold at 85 % of the model's own score at its shortest length.
-OWN = "own"
-
-#: Score of Llama-2-7B at 4,096 tokens, in percent: the chat model (Tables 3 and 13-16), and the
-#: base model for base models (Tables 12-16).
-THRESHOLDS: dict[str, dict[str, float]] = {
-    "aligned": {
-        OVERALL: 85.6,
-        "retrieval": 96.9,
-        "multi-hop tracing": 89.7,
-        "aggregation": 84.8,
-        "question answering": 49.7,
-    },
-    "base": {
-        OVERALL: 79.4,
-        "retrieval": 90.9,
-        "multi-hop tracing": 58.8,
-        "aggregation": 73.1,
-        "question answering": 48.6,
-    },
-}
+#: Mean over the 13 tasks of Llama-2-7B at 4,096 tokens, in percent: the chat model (Tables 3 and
+#: 13-16), and the base model for base models (Tables 12-16).
+THRESHOLDS = {"aligned": 85.6, "base": 79.4}
 #: Share of a model's own score at its shortest length that still counts as effective.
 OWN_SHARE = 0.85
 
@@ -48,30 +28,34 @@ class EffectiveLength:
         length: in tokens; None if no length reaches the threshold.
         possible: the lengths that the intervals of the means do not exclude, increasing; 0 stands
             for none.
+        longest: measured.
+        is_own: whether the threshold is a share of the model's own score at its shortest length.
     """
 
     threshold: float
     length: int | None
     possible: tuple[int, ...]
+    longest: int
+    is_own: bool = False
 
-    def format_possible(self, longest: int) -> str:
-        """Return the lengths that are not excluded, given the longest measured.
+    @property
+    def open_lengths(self) -> str:
+        """The lengths that are not excluded.
 
-        >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536)).format_possible(65536)
+        >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536), 65536).open_lengths
         '16K, 32K or ≥64K'
         """
-        *shorter, last = (format_length(length, longest) for length in self.possible)
+        *shorter, last = (format_length(length, self.longest) for length in self.possible)
         return f"{', '.join(shorter)} or {last}" if shorter else last
 
-    def format_with_possible(self, longest: int) -> str:
+    def __str__(self) -> str:
         """Return the length, and in brackets what else is not excluded.
 
-        >>> EffectiveLength(85.6, 32768, (32768, 65536)).format_with_possible(131072)
-        '32K (32K or 64K)'
+        >>> print(EffectiveLength(85.6, 32768, (32768, 65536), 131072))
+        32K (32K or 64K)
         """
-        text = format_length(self.length, longest)
-        possible = self.format_possible(longest)
-        return text if text == possible else f"{text} ({possible})"
+        text = format_length(self.length, self.longest)
+        return text if text == self.open_lengths else f"{text} ({self.open_lengths})"
 
 
 def effective_length(means: Mapping[int, float], threshold: float) -> int | None:
@@ -110,44 +94,51 @@ def ranks(values: Sequence[float]) -> list[int]:
     return [1 + sum(rival > value for rival in values) for value in values]
 
 
-def effective_length_of(
-    means: Means, run: int, name: str | None, threshold: float
-) -> EffectiveLength:
-    """Return the effective length of a run by a mean, given the threshold in percent.
-
-    A length is excluded if its interval, or that of a longer one, is on the other side.
-    """
-    ends, values = {}, {}
-    for length in sorted(n for key, n in means.columns if key == name and n):
-        mean = means.estimate((name, length), run)
-        if mean:
-            low, high = mean.low, mean.high
-            ends[length] = (0.0 if low is None else low, 100.0 if high is None else high)
-            values[length] = float(means.lowest[means.place[name, length], run])
-    possible = possible_lengths(ends, threshold)
-    return EffectiveLength(
-        threshold, effective_length(values, threshold), tuple(sorted({*possible}))
-    )
+def paper_length(means: Means, run: int, threshold: float) -> EffectiveLength | None:
+    """Return the effective length of a run by the paper's threshold; None for other tasks."""
+    lengths = lengths_of(means, run)
+    if not lengths or {*means.columns[None, None].tasks} != {*TASKS}:
+        return None
+    ends = {}
+    values = {}
+    for length in lengths:
+        mean = means.estimate((None, length), run)
+        if mean is None:
+            return None
+        values[length] = mean.value
+        low = 0.0 if mean.low is None else mean.low
+        high = 100.0 if mean.high is None else mean.high
+        ends[length] = low, high
+    possible = tuple(sorted(possible_lengths(ends, threshold)))
+    return EffectiveLength(threshold, effective_length(values, threshold), possible, lengths[-1])
 
 
 def own_length(means: Means, run: int) -> EffectiveLength | None:
     """Return the effective length at a share of the run's mean at its shortest length.
 
     The differences from this share are tested; the shortest length always passes. None for one
-    length, or without a mean at the shortest.
+    length, or where the run lacks one.
     """
-    lengths = sorted(n for key, n in means.columns if key is None and n)
-    shortest = means.estimate((None, lengths[0]), run) if len(lengths) > 1 else None
-    if shortest is None or shortest.value is None:
+    lengths = lengths_of(means, run)
+    if len(lengths) < 2:
         return None
-    threshold = OWN_SHARE * shortest.value
-    base: Name = (None, lengths[0])
-    gaps = {n: means.minus((base, run), ((None, n), run), OWN_SHARE) for n in lengths[1:]}
-    ends = {
-        n: (-100.0 if gap.low is None else gap.low, 100.0 if gap.high is None else gap.high)
-        for n, gap in gaps.items()
-    }
-    possible = {length or lengths[0] for length in possible_lengths(ends, 0.0)}
-    values = {n: float(means.lowest[means.place[None, n], run]) for n in lengths}
-    longest = effective_length(values, threshold) or lengths[0]
-    return EffectiveLength(threshold, longest, tuple(sorted(possible)))
+    shortest = lengths[0]
+    values = {length: float(means.values[None, length][run]) for length in lengths}
+    threshold = OWN_SHARE * values[shortest]
+    ends = {}
+    for length in lengths[1:]:
+        gap = means.minus(((None, shortest), run), ((None, length), run), OWN_SHARE)
+        low = -100.0 if gap.low is None else gap.low
+        high = 100.0 if gap.high is None else gap.high
+        ends[length] = low, high
+    possible = {length or shortest for length in possible_lengths(ends, 0.0)}
+    length = effective_length(values, threshold) or shortest
+    return EffectiveLength(threshold, length, tuple(sorted(possible)), lengths[-1], is_own=True)
+
+
+def lengths_of(means: Means, run: int) -> list[int]:
+    """Return the lengths of the frame, rising; none where a run lacks one."""
+    lengths = sorted(length for name, length in means.columns if name is None and length)
+    if any(means.value((None, length), run) is None for length in lengths):
+        return []
+    return lengths

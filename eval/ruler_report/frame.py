@@ -1,55 +1,147 @@
-"""One frame: the rows in question, named once; every run is one line over them.
+"""One frame: the rows in question, named once; every number of a report is over them.
 
-    runs' questions ─► frame_of ─► Frame ─► means.resample(scores, columns) ─► every conclusion
+    tables of scores ─► rows_of ─► frame_of ─► Frame(tasks, lengths, rows, ranked, unranked)
 
-A column names the cells of a mean and their weights. It takes digests and names only.
+A cell (a task at a length) is complete in a run if each of its planned rows is answered. The frame
+is the tasks and lengths that are complete in all ranked runs, and in each cell the first rows that
+all of them have. No row is counted as right or wrong because it was not answered.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ruler_data.errors import RulerError
 
 Floats = npt.NDArray[np.float64]
-
 Ints = npt.NDArray[np.int64]
-
 Bools = npt.NDArray[np.bool_]
 
 #: Digests of questions, 64 bits each.
 Digests = npt.NDArray[np.uint64]
 
-#: A task and a length.
+#: A task and a length in tokens.
 Cell = tuple[str, int]
 
-#: The paper's averages over lengths.
-AVERAGES = ("avg", "wavg_inc", "wavg_dec")
-#: Name of the mean of where the needle is there and where it is not.
-BALANCED = "balanced"
-
-#: Name of a column: task or category, and length; None for the mean over all of them.
-Name = tuple[str | None, int | None]
+#: Columns of a table of scores that a frame and its means are made from.
+COLUMNS = ("task", "length", "index", "sample", "question", "official", "exact")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a cell that a run was to answer.
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The rows that a run was to answer in a cell, in their order; samples of a row are averaged.
 
     Attributes:
-        questions: their digests.
-        places: where they stand in the run's scores; -1 for a row that the run does not have.
+        index: of each row in its config.
+        questions: digest of what each row asks.
+        official: score in [0, 1]; NaN where a sample of the row is unanswered.
+        exact: likewise.
     """
 
+    index: Ints
     questions: Digests
-    places: Ints
+    official: Floats
+    exact: Floats
 
-    def part(self, mask: Bools) -> "Rows":
-        """Return the rows that a mask selects."""
-        return Rows(self.questions[mask], self.places[mask])
+    @property
+    def planned(self) -> int:
+        """Number of rows that were to be answered."""
+        return len(self.index)
+
+    @property
+    def answered(self) -> int:
+        """Number of rows that were answered."""
+        return int(np.count_nonzero(~np.isnan(self.official)))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned row is answered."""
+        return self.answered == self.planned
+
+    @property
+    def are_first(self) -> bool:
+        """Whether the rows are the first ones of their config, not chosen ones."""
+        return bool(np.array_equal(self.index, np.arange(self.planned)))
+
+    def first(self, rows: int) -> "CellRows":
+        """Return the first rows alone."""
+        return CellRows(
+            self.index[:rows], self.questions[:rows], self.official[:rows], self.exact[:rows]
+        )
+
+
+#: The rows of a run by cell.
+RowsOfRun = Mapping[Cell, CellRows]
+
+
+def narrowed(
+    table: pa.Table,
+    *,
+    tasks: Collection[str] = (),
+    lengths: Collection[int] = (),
+    rows: int | None = None,
+) -> pa.Table:
+    """Return the lines of a table of scores that are asked for; nothing sees the others."""
+    if tasks:
+        names = pc.cast(table["task"], pa.string())
+        table = table.filter(pc.is_in(names, pa.array([*tasks], pa.string())))
+    if lengths:
+        table = table.filter(pc.is_in(table["length"], pa.array([*lengths], pa.int32())))
+    if rows is not None:
+        table = table.filter(pc.less(table["index"], rows))
+    return table
+
+
+def rows_of(table: pa.Table) -> dict[Cell, CellRows]:
+    """Return the rows of a table of scores by cell, tasks in their order and lengths rising."""
+    tasks = pc.cast(table["task"], pa.string()).combine_chunks().dictionary_encode()
+    names = tasks.dictionary.to_pylist()
+    codes = tasks.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = table["length"].to_numpy().astype(np.int64)
+    index = table["index"].to_numpy().astype(np.int64)
+    sample = table["sample"].to_numpy()
+    order = np.lexsort((sample, index, lengths, codes))
+    codes, lengths, index = codes[order], lengths[order], index[order]
+    questions = digests_of(table["question"])[order]
+    official = _numbers(table["official"])[order]
+    exact = _numbers(table["exact"])[order]
+    is_new_cell = (np.diff(codes, prepend=-1) != 0) | (np.diff(lengths, prepend=-1) != 0)
+    is_new_row = is_new_cell | (np.diff(index, prepend=-1) != 0)
+    first_lines = np.flatnonzero(is_new_row)
+    samples = np.diff(np.append(first_lines, len(index)))
+    if len(first_lines) < len(index):
+        official = np.add.reduceat(official, first_lines) / samples
+        exact = np.add.reduceat(exact, first_lines) / samples
+    starts = np.flatnonzero(is_new_cell[first_lines])
+    ends = np.append(starts[1:], len(first_lines))
+    cells = {}
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        lines = first_lines[start:end]
+        cell = names[codes[lines[0]]], int(lengths[lines[0]])
+        cells[cell] = CellRows(
+            index[lines], questions[lines], official[start:end], exact[start:end]
+        )
+    return cells
+
+
+def _numbers(column: pa.ChunkedArray) -> Floats:
+    """Return a column of numbers; NaN for null."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def digests_of(column: pa.ChunkedArray) -> Digests:
+    """Return 16 hexadecimal digits as numbers of 64 bits."""
+    texts = pc.cast(column, pa.string())
+    is_digest = pc.match_substring_regex(texts, "^[0-9a-f]{16}$")
+    if not pc.all(is_digest).as_py():
+        raise RulerError("the digest of a question is not 16 hexadecimal digits; score again")
+    digits = bytes.fromhex("".join(texts.to_pylist()))
+    return np.frombuffer(digits, dtype=">u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -57,216 +149,127 @@ class Frame:
     """The rows in question.
 
     Attributes:
-        cells: that every run was to answer; ranks and differences are over them.
-        lines: of each run, its rows by cell, also of cells that others lack.
+        rows: number of rows in each cell, the first ones of its config; tasks in their order.
+        ranked: places of the runs that have all of these rows and may be compared.
+        unranked: why each other run has no rank, by its place.
+        left_out: cells of the ranked runs that are not in the frame.
     """
 
-    cells: tuple[Cell, ...]
-    lines: tuple[Mapping[Cell, Rows], ...]
+    rows: Mapping[Cell, int]
+    ranked: tuple[int, ...]
+    unranked: Mapping[int, str]
+    left_out: tuple[Cell, ...]
 
     @cached_property
-    def rectangle(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """The tasks and lengths that means are over: the most cells that have all of both."""
-        lengths: dict[str, set[int]] = {}
-        for task, length in self.cells:
-            lengths.setdefault(task, set()).add(length)
-        largest: tuple[tuple[str, ...], tuple[int, ...]] = (), ()
-        for common in lengths.values():
-            tasks = tuple(
-                task for task, lengths_of_task in lengths.items() if common <= lengths_of_task
-            )
-            if len(tasks) * len(common) > len(largest[0]) * len(largest[1]):
-                largest = tasks, tuple(sorted(common))
-        return largest
+    def cells(self) -> tuple[Cell, ...]:
+        """The tasks at their lengths."""
+        return tuple(self.rows)
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that means are over, in their order."""
-        return self.rectangle[0]
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The lengths that means are over, increasing."""
-        return self.rectangle[1]
-
-    def alone(self, run: int) -> "Frame":
-        """Return the frame of one run over all its cells; its rows are the same."""
-        return Frame(tuple(self.lines[run]), (self.lines[run],))
-
-    def share_questions(self, first: int, second: int) -> bool:
-        """Whether two runs answer a common question, and so are paired."""
-        a, b = self.lines[first], self.lines[second]
-        return any(np.isin(a[cell].questions, b[cell].questions).any() for cell in a if cell in b)
-
-
-def frame_of(
-    runs: Sequence[Mapping[Cell, Digests]],
-    *,
-    rows: int | None = None,
-    tasks: Collection[str] = (),
-    lengths: Collection[int] = (),
-    baseline: int | None = None,
-) -> Frame:
-    """Return the frame of runs, given the questions that each was to answer, in their order.
-
-    In a cell it is the union of the runs' rows; of a run that has all rows of others (the first
-    ones, or chosen ones), the frame has no more than theirs. `rows` (the first ones), `tasks` and
-    `lengths` narrow it for all runs. A `baseline` keeps its rows, and each other run is to answer
-    them, too.
-    """
-    most = max((len(digests) for run in runs for digests in run.values()), default=0)
-    numbers = np.arange(most)  # all runs' places are parts of it
-    narrowed = [
-        {
-            cell: Rows(digests[:rows], numbers[: len(digests[:rows])])
-            for cell, digests in run.items()
-            if (not tasks or cell[0] in tasks) and (not lengths or cell[1] in lengths)
-        }
-        for run in runs
-    ]
-    if baseline is not None:
-        return Frame(tuple(narrowed[baseline]), _against(narrowed, baseline))
-    common = tuple(cell for cell in narrowed[0] if all(cell in line for line in narrowed))
-    for cell in {cell: None for line in narrowed for cell in line}:
-        having = [line for line in narrowed if cell in line]
-        for line, smallest in zip(having, _smallest([line[cell] for line in having]), strict=True):
-            line[cell] = smallest
-    return Frame(common, tuple(narrowed))
-
-
-def _smallest(rows: Sequence[Rows]) -> list[Rows]:
-    """Return the rows of runs in a cell: of a run that has those of others, only theirs."""
-    keys = [line.questions.tobytes() for line in rows]
-    distinct = dict(zip(keys, rows, strict=True))
-    if len(distinct) == 1:
-        return [*rows]
-    questions = np.unique(np.concatenate([line.questions for line in distinct.values()]))
-    places = [np.searchsorted(questions, line.questions) for line in distinct.values()]
-    has = np.zeros((len(distinct), len(questions)), dtype=np.float32)
-    for row, at in zip(has, places, strict=True):
-        row[at] = 1
-    within = (has @ (1 - has).T) == 0  # which sets are among which others
-    smallest = within.sum(axis=0) == 1
-    smallest_rows = {
-        key: line if alone else line.part(has[inside & smallest].any(axis=0)[at])
-        for (key, line), alone, inside, at in zip(
-            distinct.items(), smallest, within.T, places, strict=True
-        )
-    }
-    return [smallest_rows[key] for key in keys]
-
-
-def _against(
-    lines: Sequence[Mapping[Cell, Rows]], baseline: int
-) -> tuple[Mapping[Cell, Rows], ...]:
-    """Return runs over the rows of a baseline; by their number if they share no question."""
-    base = lines[baseline]
-    narrowed: list[Mapping[Cell, Rows]] = []
-    for line in lines:
-        paired = any(np.isin(base[c].questions, line[c].questions).any() for c in base if c in line)
-        rows_of_run: dict[Cell, Rows] = {}
-        for cell, rows in base.items():
-            has = line.get(cell, Rows(rows.questions[:0], rows.places[:0]))
-            if paired or not len(has.questions):
-                order = np.argsort(has.questions)
-                place = np.searchsorted(has.questions, rows.questions, sorter=order)
-                place = np.append(order, -1)[np.minimum(place, len(order))]
-                is_there = np.append(has.questions, 0)[place] == rows.questions
-                rows_of_run[cell] = Rows(
-                    rows.questions, np.where(is_there & (place >= 0), place, -1)
-                )
-            else:
-                rows_of_run[cell] = has.part(np.arange(len(has.places)) < len(rows.places))
-        narrowed.append(rows_of_run)
-    return tuple(narrowed)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A mean: over lengths, with weights that add up to 1, of the mean over groups of tasks."""
-
-    groups: tuple[tuple[str, ...], ...]
-    weights: Mapping[int, float]
+        """The tasks, in their order."""
+        return tuple(dict.fromkeys(task for task, _ in self.rows))
 
     @cached_property
-    def shares(self) -> dict[Cell, float]:
-        """The share of each cell; they add up to 1."""
-        shares: dict[Cell, float] = {}
-        for group, (length, weight) in product(self.groups, self.weights.items()):
-            for task in group:
-                shares[task, length] = weight / len(self.groups) / len(group)
-        return shares
-
-    def value(self, cells: Mapping[Cell, float]) -> float:
-        """Return the mean of cells, added up in upstream's order of operations."""
-        means = []
-        for length in self.weights:
-            groups = [
-                sum(cells[task, length] for task in group) / len(group) for group in self.groups
-            ]
-            means.append(sum(groups) / len(groups))
-        return float(np.array(means) @ np.array([*self.weights.values()]))
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths in tokens, rising."""
+        return tuple(sorted({length for _, length in self.rows}))
 
 
-def weights(lengths: int, kind: str) -> Floats:
-    """Return the weights of lengths, shortest first; they add up to 1.
+def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
+    """Return the frame of runs.
 
-    `kind` is `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing). The paper does not
-    print the weights 1 to 6 (arXiv 2404.06654, Table 3); they reproduce every printed wAvg.
-
-    >>> weights(3, "wavg_inc") * 6
-    array([1., 2., 3.])
+    Args:
+        runs: the rows of each run.
+        barred: why a run has no rank whatever rows it has, by its place.
+        partial: show unanswered rows as wrong; runs with such rows have no rank.
     """
-    rising = np.arange(1, lengths + 1, dtype=np.float64)
-    columns: dict[str, Floats] = {
-        "avg": np.ones(lengths),
-        "wavg_inc": rising,
-        "wavg_dec": rising[::-1],
-    }
-    return np.asarray(columns[kind] / columns[kind].sum())
+    unranked = dict(barred)
+    for place, rows in enumerate(runs):
+        if place not in unranked:
+            reason = _own_obstacle(rows, partial=partial)
+            if reason:
+                unranked[place] = reason
+    complete = [_cells_to_show(rows, partial=partial) for rows in runs]
+    candidates = [place for place in range(len(runs)) if place not in unranked]
+    unranked |= _too_small(candidates, complete)
+    ranked = tuple(place for place in candidates if place not in unranked)
+    shown = ranked or tuple(range(len(runs)))
+    common = [cell for cell in runs[shown[0]] if all(cell in complete[place] for place in shown)]
+    tasks, lengths = rectangle(common)
+    cells = [(task, length) for task in tasks for length in lengths]
+    rows_of_cell = {cell: min(runs[place][cell].planned for place in shown) for cell in cells}
+    everything = dict.fromkeys(cell for place in shown for cell in runs[place])
+    left_out = tuple(cell for cell in everything if cell not in rows_of_cell)
+    return Frame(rows_of_cell, ranked, unranked, left_out)
 
 
-def evenly(lengths: Collection[int]) -> dict[int, float]:
-    """Return equal weights of lengths."""
-    return dict.fromkeys(lengths, 1 / len(lengths))
+def _own_obstacle(rows: RowsOfRun, *, partial: bool) -> str:
+    """Return why a run has no rank, by its own rows; empty if it may have one."""
+    if not all(cell.are_first for cell in rows.values()):
+        return "its rows are not the first ones of each config but chosen"
+    unanswered = sum(cell.planned - cell.answered for cell in rows.values())
+    if partial and unanswered:
+        return f"{unanswered:,} unanswered rows count as wrong, for display alone"
+    if not any(cell.is_complete for cell in rows.values()):
+        return "no task at a length is complete in it"
+    return ""
 
 
-def columns_of(
-    frame: Frame,
-    category_of: Mapping[str, str],
-    none_of: Mapping[str, object] = MappingProxyType({}),
-    *,
-    cells: bool = True,
-) -> dict[Name, Column]:
-    """Return the columns of a page: all tasks, categories and tasks, by length and over lengths.
+def _cells_to_show(rows: RowsOfRun, *, partial: bool) -> set[Cell]:
+    """Return the cells of a run that are complete; with `partial` all."""
+    return {cell for cell, of_cell in rows.items() if partial or of_cell.is_complete}
 
-    A category or a task with another's name gives way to it. The paper's averages are there where
-    every task of the frame is in the means, and a balanced mean where the needle `possible` is
-    absent in some tasks and is (`true`) in others, as `none_of` says. Without `cells` there are the
-    means over all tasks and the categories over all lengths alone, which a gate looks at.
+
+def _too_small(candidates: Sequence[int], complete: Sequence[Collection[Cell]]) -> dict[int, str]:
+    """Return runs that would remove more than half of the cells that the others share.
+
+    The run that keeps the smallest share goes first, so the order of runs changes nothing; of runs
+    that keep the same, those with the fewest complete cells go together.
     """
-    columns: dict[Name, Column] = {}
-    tasks, lengths = frame.tasks, frame.lengths
-    groups: dict[str | None, tuple[str, ...]] = {None: tasks} if tasks else {}
-    for task in tasks:
-        groups[category_of[task]] = (*groups.get(category_of[task], ()), task)
-    for name, group in groups.items():
-        columns[name, None] = Column((group,), evenly(lengths))
-        for length in lengths if cells or name is None else ():
-            columns[name, length] = Column((group,), {length: 1.0})
-    if not cells:
-        return columns
-    for task in dict.fromkeys(task for task, _ in frame.cells):
-        task_lengths = sorted(length for name, length in frame.cells if name == task)
-        columns[task, None] = Column(((task,),), evenly(task_lengths))
-        columns |= {(task, length): Column(((task,),), {length: 1.0}) for length in task_lengths}
-    if {task for task, _ in frame.cells} == {*tasks} and len(lengths) > 1:
-        for kind in AVERAGES[1:]:
-            shares = zip(lengths, weights(len(lengths), kind).tolist(), strict=True)
-            columns[kind, None] = Column((tasks,), dict(shares))
-    halves = tuple(
-        tuple(task for task in tasks if none_of.get(task) == kind) for kind in ("possible", "true")
-    )
-    if all(halves):
-        columns |= {(BALANCED, length): Column(halves, {length: 1.0}) for length in lengths}
-    return columns
+    reasons: dict[int, str] = {}
+    remaining = list(candidates)
+    while len(remaining) > 1:
+        kept = {}
+        for place in remaining:
+            others = [{*complete[other]} for other in remaining if other != place]
+            shared = set.intersection(*others)
+            kept[place] = len(shared & {*complete[place]}), len(shared)
+        small = {place: pair for place, pair in kept.items() if 2 * pair[0] < pair[1]}
+        if not small:
+            break
+        size = {place: (a / b, len(complete[place])) for place, (a, b) in small.items()}
+        smallest = min(size.values())
+        for place, (common, shared_cells) in small.items():
+            if size[place] == smallest:
+                remaining.remove(place)
+                reasons[place] = (
+                    f"complete in {common} of the {shared_cells} tasks at a length that the "
+                    "others share"
+                )
+    return reasons
+
+
+def rectangle(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return tasks and lengths all of whose cells are there: means are over the same tasks.
+
+    All tasks, at the lengths that all have, if that is at least half of the cells; else the most
+    cells.
+
+    >>> rectangle([("vt", 4096), ("vt", 8192), ("cwe", 4096)])
+    (('vt', 'cwe'), (4096,))
+    """
+    lengths: dict[str, set[int]] = {}
+    for task, length in cells:
+        lengths.setdefault(task, set()).add(length)
+    if not lengths:
+        return (), ()
+    common = set.intersection(*lengths.values())
+    if 2 * len(lengths) * len(common) >= len(cells):
+        return tuple(lengths), tuple(sorted(common))
+    largest: tuple[tuple[str, ...], tuple[int, ...]] = (), ()
+    for candidate in lengths.values():
+        tasks = tuple(task for task, of_task in lengths.items() if candidate <= of_task)
+        if len(tasks) * len(candidate) > len(largest[0]) * len(largest[1]):
+            largest = tasks, tuple(sorted(candidate))
+    return largest

@@ -1,91 +1,51 @@
-"""The means of runs over one frame: one array, resampled once, and what its draws show.
+"""What the draws of means show: intervals, differences, and tests in families.
 
-It takes arrays only. A question has one weight in a draw (Bayesian bootstrap, Rubin 1981), whatever
-run, length or tokenizer has it: shared rows are paired, and lengths of one question are one
-observation, without a formula for either. The weight follows from the question's digest, so the
-draws of a run are the same whatever runs stand beside it. Draws are spread by sqrt((n+1) / (n-1)),
-which makes their variance that of a mean of n questions, and padded with one more question at each
-end of the scale, so that a few rows which happen to be alike do not claim to know their mean (for
-shares this is Jeffreys' interval; where all rows are alike, its end is Clopper and Pearson's). A
-row that a run was to answer and did not is 0 in one array of draws and 1 in the other, and only
-what holds in both is said. How often intervals cover and tests err: benchmarks/simulate.py.
+Draws are padded with one more question at each end of the scale, so that a few rows which happen
+to be alike do not claim to know their mean (for shares this is Jeffreys' interval; where all rows
+are alike, its end is Clopper and Pearson's). A family of tests errs in 5 % of tries as a whole: the
+yardstick of a difference, in units of its own spread, is the maximum over the family in each draw.
+How often intervals cover and tests err: benchmarks/simulate.py.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ruler_report.frame import Bools, Column, Floats, Ints, Name
+from ruler_report.columns import Column, Name
+from ruler_report.frame import Bools, Floats, Ints
+from ruler_report.resampling import DRAWS, Array, Draws
 from ruler_report.typesetting import format_signed
 
-Draws = npt.NDArray[np.float32]
-
-DRAWS = 2000
-
-#: Chance of a false conclusion, and of an interval to miss.
+#: Chance of a family of tests to err, and of an interval to miss.
 LEVEL = 0.05
-
-#: Verdicts of a difference; `SECOND`: the second run is better.
-FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
-
-#: A difference that is significant alone, but not after the correction for all that is shown.
-UNCORRECTED = "not after correction"
 
 #: Rows of each cell below which nothing is ranked or shown: errors were simulated from here on.
 FEWEST = 8
 
 #: Differences that are tested at once: their draws stay in a cache of a megabyte.
-PAIRS = 128
+BLOCK = 128
 
 _LOW, _HIGH = np.random.Generator(np.random.PCG64(7)).gamma(0.5, size=(2, DRAWS)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean in percent with its 95 % interval; `scored` of the `asked` rows are answered.
+    """A mean in percent with its 95 % interval; with one row in a cell there is no interval.
 
-    Without an answer in one of its cells there is no value; with one row in a cell no interval.
-
-    >>> print(Estimate(81.25, 79.04, 83.2, 6500, 6500), Estimate(None, 0.0, 100.0, 0, 500))
-    81.2 [79.0, 83.2] [0.0, 100.0]
+    >>> print(Estimate(81.25, 79.04, 83.2))
+    81.2 [79.0, 83.2]
     """
 
-    value: float | None
+    value: float
     low: float | None
     high: float | None
-    scored: int
-    asked: int
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a value, and not the bounds alone."""
-        return self.value is not None
-
-    @property
-    def point(self) -> "Point":
-        """The same for a picture: without an interval its ends are the value."""
-        value = float("nan") if self.value is None else self.value
-        low, high = (value if end is None else end for end in (self.low, self.high))
-        return Point(value, low, high)
 
     def __str__(self) -> str:
-        value = "" if self.value is None else f"{self.value:.1f}"
         if self.low is None or self.high is None:
-            return value
-        return f"{value} [{self.low:.1f}, {self.high:.1f}]".lstrip()
-
-
-class Point(NamedTuple):
-    """A mean with its interval, in percent, as pictures draw it."""
-
-    value: float
-    low: float
-    high: float
+            return f"{self.value:.1f}"
+        return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
 @dataclass(frozen=True)
@@ -93,15 +53,13 @@ class Gap:
     """A difference of two means in percentage points, with its 95 % interval.
 
     Attributes:
-        value: of the answered rows; None where a mean has none.
-        low: of the interval, with unanswered rows against the second run; `high` with them for it.
-        shown: whether the difference is shown after the correction for all that is compared.
+        shown: whether its family shows that it is not 0.
 
     >>> print(Gap(-7.25, -8.0, -6.5, True))
     -7.2 [-8.0, -6.5]
     """
 
-    value: float | None
+    value: float
     low: float | None
     high: float | None
     shown: bool
@@ -112,233 +70,249 @@ class Gap:
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     @property
-    def verdict(self) -> str:
-        """Which of two runs the difference shows to be better."""
-        if self.value is not None and self.shown:
-            return SECOND if self.value > 0 else FIRST
-        return UNCORRECTED if self.is_clear else CANNOT_TELL
-
-    @property
-    def points(self) -> str:
-        """The difference, signed; empty where only its bounds are known."""
-        return "" if self.value is None else format_signed(self.value)
-
-    @property
     def negated(self) -> "Gap":
         """The difference of the same means the other way round."""
-        value, low, high = (
-            None if end is None else 0.0 - end for end in (self.value, self.high, self.low)
-        )
-        return replace(self, value=value, low=low, high=high)
+        low = None if self.high is None else 0.0 - self.high
+        high = None if self.low is None else 0.0 - self.low
+        return replace(self, value=0.0 - self.value, low=low, high=high)
 
     def __str__(self) -> str:
+        points = format_signed(self.value)
         if self.low is None or self.high is None:
-            return self.points
-        return f"{self.points} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
+            return points
+        return f"{points} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
-def padded(draws: Draws, questions: Floats | float, lowest: Floats | float = 0.0) -> Draws:
+#: A difference: the name of a mean, the place of a run, and of the run that it is compared with.
+Test = tuple[Name, int, int]
+
+
+def padded(draws: Draws, questions: Floats | float, lowest: float = 0.0) -> Draws:
     """Return draws with one more question at each end of the scale, `lowest` and 1."""
     number = np.asarray(questions, dtype=np.float32)[..., None]
-    bottom = np.asarray(lowest, dtype=np.float32)[..., None]
+    bottom = np.float32(lowest)
     return np.asarray((number * draws + _HIGH + bottom * _LOW) / (number + _LOW + _HIGH))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Means:
-    """The means of runs in columns, with their draws; arrays are columns by runs (by draws).
-
-    NaN where a run lacks a cell of a column; draws also where one of its cells has one row.
+    """The means of runs in columns.
 
     Attributes:
-        columns: by name, in the order of the arrays.
-        values: of the answered rows, in percent; `lowest` with 0 for unanswered ones, `highest`
-            with 1.
-        low: draws with 0 for unanswered rows; `high` with 1, the same array if there are none.
-        questions: the number of distinct questions of equal share that a mean rests on.
-        scored: answered rows of the `asked` ones.
-        fewest: of each run, the smallest number of rows in a cell of the columns.
-        freedom: degrees of freedom of the differences, columns by first by second runs
-            (Satterthwaite 1946, over tasks).
-        identities: what tells runs apart; a run and itself differ by exactly 0.
+        array: values and draws by cell.
+        columns: by name.
+        identities: equal for a run that is there twice; a run and itself differ by exactly 0.
+        times: as if there were so many times the rows and no mean changed.
     """
 
+    array: Array
     columns: Mapping[Name, Column]
-    values: Floats
-    lowest: Floats
-    highest: Floats
-    low: Draws
-    high: Draws
-    questions: Floats
-    scored: Ints
-    asked: Ints
-    fewest: Ints
-    freedom: Floats
     identities: Sequence[Hashable]
+    times: float = 1.0
 
     @cached_property
-    def place(self) -> dict[Hashable, int]:
-        """Where each column stands."""
-        return {name: place for place, name in enumerate(self.columns)}
+    def values(self) -> dict[Name, Floats]:
+        """Means in percent by run; NaN where a run lacks a cell."""
+        runs = range(len(self.identities))
+        return {
+            name: np.array([self.array.value(column, run) for run in runs])
+            for name, column in self.columns.items()
+        }
+
+    def value(self, name: Name, run: int) -> float | None:
+        """Return a mean in percent; None where the run lacks a cell of it."""
+        value = float(self.values[name][run])
+        return None if np.isnan(value) else value
 
     def estimate(self, name: Name, run: int) -> Estimate | None:
-        """Return a mean; None if the run lacks a part of it."""
-        at = self.place[name], run
-        if not self.asked[at]:
+        """Return a mean with its interval; None where the run lacks a cell of it."""
+        value = self.value(name, run)
+        if value is None:
             return None
-        low, high = (padded(draws[at], self.questions[at]) for draws in (self.low, self.high))
-        value = _known(self.values[at])
-        low_end, high_end = _ends(low, high, self.lowest[at], self.highest[at], 0.0)
+        questions = self._questions(name, run)
+        low, high = _ends(padded(self._draws(name, [run])[0], questions), value, 0.0)
         # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
-        alike = 100 * (LEVEL / 2) ** (1 / self.questions[at])
-        if low_end is not None and self.lowest[at] == 100:
-            low_end = min(low_end, alike)
-        if high_end is not None and self.highest[at] == 0:
-            high_end = max(high_end, 100 - alike)
-        return Estimate(value, low_end, high_end, int(self.scored[at]), int(self.asked[at]))
+        alike = 100 * (LEVEL / 2) ** (1 / questions)
+        if low is not None and value == 100:
+            low = min(low, alike)
+        if high is not None and value == 0:
+            high = max(high, 100 - alike)
+        return Estimate(value, low, high)
 
-    def gap(self, name: Name, first: int, second: int) -> Gap:
-        """Return a difference, second minus first, and whether it is shown."""
-        better = self.better[self.place[name]]
-        shown = bool(better[first, second] or better[second, first])
-        return replace(self.difference(name, first, second), shown=shown)
-
-    def difference(self, name: Name, first: int, second: int) -> Gap:
-        """Return the mean of a run minus that of another; if they change places, its sign does."""
-        if self.identities[first] == self.identities[second]:
+    def difference(self, name: Name, run: int, base: int) -> Gap:
+        """Return the mean of a run minus that of a base; if they change places, its sign does."""
+        if self.identities[run] == self.identities[base]:
             return Gap(0.0, 0.0, 0.0, shown=False)
-        means = self._sums[self.place[name]]
-        if means[first] > means[second]:
-            return self.difference(name, second, first).negated
-        gap = self.minus((name, first), (name, second))
-        if means[first] == means[second] and None not in (gap.low, gap.high):
-            other = self.minus((name, second), (name, first))
-            end = max(abs(end or 0.0) for end in (gap.low, gap.high, other.low, other.high))
-            return replace(gap, low=-end, high=end)
-        return gap
+        order = self._order(name)
+        if order[run] < order[base]:
+            return self.difference(name, base, run).negated
+        gap = self.minus((name, base), (name, run))
+        if order[run] > order[base] or gap.low is None or gap.high is None:
+            return gap
+        mirrored = self.minus((name, run), (name, base))
+        ends = (gap.low, gap.high, mirrored.low or 0.0, mirrored.high or 0.0)
+        widest = max(abs(end) for end in ends)
+        return Gap(0.0, -widest, widest, shown=False)
 
     def minus(self, base: tuple[Name, int], new: tuple[Name, int], share: float = 1.0) -> Gap:
         """Return a mean of a run minus a share of another mean, of this run or of another."""
-        a, b = ((self.place[name], run) for name, run in (base, new))
-        questions = harmonic(self.questions[a], self.questions[b])
-        low = padded(self.low[b] - share * self.high[a], questions, -share)
-        high = padded(self.high[b] - share * self.low[a], questions, -share)
-        least = self.lowest[b] - share * self.highest[a]
-        most = self.highest[b] - share * self.lowest[a]
-        low_end, high_end = _ends(low, high, least, most, -share)
-        return Gap(_known(self.values[b] - share * self.values[a]), low_end, high_end, shown=False)
+        questions = harmonic(self._questions(*base), self._questions(*new))
+        old_draws = self._draws(base[0], [base[1]])[0]
+        new_draws = self._draws(new[0], [new[1]])[0]
+        value = float(self.values[new[0]][new[1]] - share * self.values[base[0]][base[1]])
+        draws = padded(new_draws - np.float32(share) * old_draws, questions, -share)
+        low, high = _ends(draws, value, -share)
+        return Gap(value, low, high, shown=False)
 
-    @cached_property
-    def _sums(self) -> Floats:
-        """What orders two runs in a column: a difference is that of the better run from the other.
-
-        So the order of runs changes no digit or verdict. Equal in the last digits is equal.
-        """
-        return np.asarray(np.round(self.lowest + self.highest, 9))
-
-    def ratio(self, name: Name, base: int, run: int) -> Estimate:
-        """Return a mean of a run in percent of that of a base.
+    def ratio(self, name: Name, run: int, base: int) -> Estimate | None:
+        """Return a mean of a run in percent of that of a base; None where the base has 0.
 
         The interval has all ratios r for which 0 is in the interval of the run's mean minus r times
         the base's (Fieller 1954); in the draws that is the interval of the ratio itself.
         """
-        a, b = (self.place[name], base), (self.place[name], run)
-        n = harmonic(self.questions[a], self.questions[b]).astype(np.float32)
-        low, high = (
-            np.asarray((n * np.maximum(new, 0) + _HIGH) / (n * np.maximum(old, 0) + _LOW))
-            for new, old in ((self.low[b], self.high[a]), (self.high[b], self.low[a]))
-        )
-        value = _known(100 * self.values[b] / self.values[a]) if self.values[a] > 0 else None
-        ends = np.inf if value is None else value, -np.inf if value is None else value
-        low_end, high_end = _ends(low, high, *ends, 0.0, highest=np.inf)
-        return Estimate(value, low_end, high_end, int(self.scored[b]), int(self.asked[b]))
+        old = self.value(name, base)
+        new = self.value(name, run)
+        if not old or new is None:
+            return None
+        questions = np.float32(harmonic(self._questions(name, base), self._questions(name, run)))
+        old_draws = questions * np.maximum(self._draws(name, [base])[0], 0) + _LOW
+        new_draws = questions * np.maximum(self._draws(name, [run])[0], 0) + _HIGH
+        low, high = _ends(np.asarray(new_draws / old_draws), 100 * new / old, 0.0, np.inf)
+        return Estimate(100 * new / old, low, high)
 
-    def worse(self, first: int, second: int, margin: float) -> dict[Name, bool]:
-        """Return in which columns the second run is shown to be lower by more than a margin.
+    def shown(self, tests: Sequence[Test]) -> dict[Test, bool]:
+        """Return which differences of a family are shown, two-sided, all together at 5 %."""
+        most = np.zeros(DRAWS, dtype=np.float32)
+        sizes: dict[Test, float] = {}
+        by_name: dict[Name, list[tuple[int, int]]] = {}
+        for name, run, base in tests:
+            by_name.setdefault(name, []).append((run, base))
+        for name, pairs_of_name in by_name.items():
+            sample = self._sample(name, {run for pair in pairs_of_name for run in pair})
+            for start in range(0, len(pairs_of_name), BLOCK):
+                pairs = pairs_of_name[start : start + BLOCK]
+                better, worse = sample.ahead(pairs)
+                gaps = sample.gaps(better, worse)
+                centre = gaps.mean(axis=1)
+                spread = gaps.std(axis=1)
+                is_test = np.isfinite(spread) & (spread > 0)
+                if is_test.any():
+                    sizes_of_draws = np.abs(gaps[is_test] - centre[is_test, None])
+                    sizes_of_draws /= spread[is_test, None]
+                    most = np.maximum(most, sizes_of_draws.max(axis=0))
+                wrong_side = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
+                excludes_zero = wrong_side < LEVEL / 2 * (DRAWS - 1)
+                statistic = centre / np.where(is_test, spread, np.inf)
+                size = normal(statistic, sample.freedom[better, worse])
+                counts = excludes_zero & is_test & self._can_be_tested(name, pairs)
+                for pair, value in zip(pairs, np.where(counts, size, 0.0).tolist(), strict=True):
+                    sizes[name, pair[0], pair[1]] = value
+        yardstick = float(np.quantile(most, 1 - LEVEL))
+        return {test: size > yardstick for test, size in sizes.items()}
 
-        All columns together err with a chance of 5 %. The second run's unanswered rows count as
-        right, the first's as wrong.
+    def lower_than(self, names: Sequence[Name], run: int, base: int, margin: float) -> list[Name]:
+        """Return the means of a family that are shown to be lower than a base's by over a margin.
+
+        One-sided, all together at 5 %.
         """
-        questions = harmonic(self.questions[:, first], self.questions[:, second])
-        gaps = padded(self.high[:, second] - self.low[:, first], questions, -1.0)
-        centre, spread = gaps.mean(axis=1), gaps.std(axis=1)
+        if self.identities[run] == self.identities[base]:
+            return []
+        samples = [self._sample(name, {run, base}) for name in names]
+        pair = samples[0].places([run]), samples[0].places([base])
+        gaps = np.concatenate([sample.gaps(*pair) for sample in samples])
+        centre = gaps.mean(axis=1)
+        spread = gaps.std(axis=1)
+        spread[spread == 0] = np.inf
         lower = (centre[:, None] - gaps) / spread[:, None]
         yardstick = np.quantile(lower.max(axis=0), 1 - LEVEL)
-        is_below = (gaps >= -margin / 100).sum(axis=1) < LEVEL / 2 * (DRAWS - 1)
-        size = normal((-margin / 100 - centre) / spread, self.freedom[:, first, second])
-        shown = is_below & (size > yardstick) & (self.identities[first] != self.identities[second])
-        return dict(zip(self.columns, map(bool, shown), strict=True))
+        freedom = np.concatenate([sample.freedom[pair] for sample in samples])
+        size = normal((-margin / 100 - centre) / spread, freedom)
+        is_below = (gaps >= -margin / 100).mean(axis=1) < LEVEL
+        is_shown = is_below & (size > yardstick)
+        return [name for name, shown in zip(names, is_shown.tolist(), strict=True) if shown]
+
+    def bounds(self, name: Name, run: int, base: int) -> tuple[float, float]:
+        """Return how low and how high a difference may be, in points: each one-sided at 5 %."""
+        if self.identities[run] == self.identities[base]:
+            return 0.0, 0.0
+        sample = self._sample(name, {run, base})
+        gaps = sample.gaps(sample.places([run]), sample.places([base]))[0]
+        return 100 * quantile(gaps, LEVEL), 100 * quantile(gaps, 1 - LEVEL)
 
     def with_rows(self, times: float) -> "Means":
         """Return the means as they were with so many times the rows, if no mean changed."""
-        centre = self.low.mean(axis=2, keepdims=True), self.high.mean(axis=2, keepdims=True)
-        low, high = (
-            middle + (draws - middle) / np.float32(np.sqrt(times))
-            for middle, draws in zip(centre, (self.low, self.high), strict=True)
+        return replace(self, times=times)
+
+    def _draws(self, name: Name, runs: Sequence[int]) -> Draws:
+        draws = self.array.draws_of(self.columns[name], runs)
+        if self.times == 1:
+            return draws
+        centre = draws.mean(axis=1, keepdims=True)
+        return np.asarray(centre + (draws - centre) / np.float32(np.sqrt(self.times)))
+
+    def _questions(self, name: Name, run: int) -> float:
+        return self.times * self.array.questions(self.columns[name], run)
+
+    def _order(self, name: Name) -> Floats:
+        """Return what orders runs: equal in the last digits is equal."""
+        return np.asarray(np.round(self.values[name], 9))
+
+    def _sample(self, name: Name, runs: Collection[int]) -> "_Sample":
+        """Return the draws of a mean for some runs."""
+        chosen = sorted(runs)
+        return _Sample(
+            runs=np.array(chosen),
+            draws=self._draws(name, chosen),
+            order=self._order(name)[chosen],
+            questions=np.array([self._questions(name, run) for run in chosen]),
+            freedom=self.times * self.array.freedom(self.columns[name], chosen),
         )
-        return replace(
-            self, low=low, high=low if self.low is self.high else high,
-            questions=times * self.questions, freedom=times * self.freedom,
-        )  # fmt: skip
 
-    @cached_property
-    def better(self) -> Bools:
-        """Which run is shown to be better: columns by first runs by second runs, the better ones.
+    def _can_be_tested(self, name: Name, pairs: Sequence[tuple[int, int]]) -> Bools:
+        """Return which pairs are two runs with enough rows in each cell."""
+        enough = self.times * self.array.fewest(self.columns[name]) >= FEWEST
+        return np.array([enough and self.identities[a] != self.identities[b] for a, b in pairs])
 
-        All tests together err with a chance of 5 %: the yardstick of a difference, in units of its
-        own spread, is the maximum over all pairs and columns in each draw.
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """The draws of a mean for some runs.
+
+    Attributes:
+        runs: their places, rising.
+        draws: runs by draws.
+        order: what orders the runs.
+        questions: behind the mean of each.
+        freedom: degrees of freedom of differences, first by second runs.
+    """
+
+    runs: Ints
+    draws: Draws
+    order: Floats
+    questions: Floats
+    freedom: Floats
+
+    def places(self, runs: Sequence[int]) -> Ints:
+        """Return where runs stand in the arrays."""
+        return np.searchsorted(self.runs, runs)
+
+    def ahead(self, pairs: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
+        """Return where the better and the worse run of pairs stand.
+
+        A difference is that of the better run from the other, so the order of runs changes no
+        digit or verdict.
         """
-        count = self.values.shape[1]
-        if self.low is self.high:  # a draw of a difference is the other's with its sign changed
-            pairs = np.array(np.triu_indices(count, 1))
-        else:
-            pairs = np.array([(a, b) for a in range(count) for b in range(count) if a != b]).T
-        sizes = np.zeros((len(self.columns), count, count))
-        most = np.zeros(DRAWS, dtype=np.float32)
-        for column, start in product(range(len(self.columns)), range(0, pairs.shape[1], PAIRS)):
-            first, second = pairs[:, start : start + PAIRS]
-            if self.low is self.high:
-                ahead = self._sums[column, first] > self._sums[column, second]
-                first, second = np.where(ahead, second, first), np.where(ahead, first, second)
-            at = np.s_[column, first], np.s_[column, second]
-            questions = harmonic(self.questions[at[0]], self.questions[at[1]])
-            gaps = padded(self.low[at[1]] - self.high[at[0]], questions, -1.0)
-            centre, spread = gaps.mean(axis=1), gaps.std(axis=1)
-            wrong_side = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
-            is_outside = wrong_side < LEVEL / 2 * (DRAWS - 1)  # 0 is not in the interval
-            is_test = np.isfinite(spread)
-            gaps = (gaps[is_test] - centre[is_test, None]) / spread[is_test, None]
-            if self.low is self.high:
-                gaps = np.abs(gaps)
-            most = np.maximum(most, gaps.max(axis=0, initial=0.0))
-            size = normal(centre / spread, self.freedom[column, first, second])
-            is_many = np.minimum(self.fewest[first], self.fewest[second]) >= FEWEST
-            sizes[column, first, second] = np.where(is_outside & is_many, size, 0.0)
-            if self.low is self.high:
-                sizes[column, second, first] = -sizes[column, first, second]
-        return sizes > np.quantile(most, 1 - LEVEL)
+        first = self.places([run for run, _ in pairs])
+        second = self.places([base for _, base in pairs])
+        is_first_better = self.order[first] >= self.order[second]
+        better = np.where(is_first_better, first, second)
+        worse = np.where(is_first_better, second, first)
+        return better, worse
 
-    def ranks(self, runs: Collection[int], name: Name = (None, None)) -> dict[int, tuple[int, int]]:
-        """Return the best and the worst rank of runs that the differences leave open.
-
-        None of them has a rank where one has fewer than `FEWEST` rows in a cell.
-        """
-        ranked = np.array(sorted(runs), dtype=np.int64)
-        column = self.place.get(name)
-        if column is None or len(ranked) < 2 or self.fewest[ranked].min() < FEWEST:
-            return {}
-        better = self.better[column][np.ix_(ranked, ranked)]
-        ahead, behind = better.sum(axis=1), better.sum(axis=0)
-        ranks = (1 + ahead).tolist(), (len(ranked) - behind).tolist()
-        return dict(zip(ranked.tolist(), zip(*ranks, strict=True), strict=True))
-
-    def order(self, name: Name = (None, None)) -> list[int]:
-        """Return the runs by their mean, the best first, unanswered rows counted as wrong."""
-        return [int(run) for run in np.argsort(-self.lowest[self.place[name]], kind="stable")]
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    def gaps(self, runs: Ints, bases: Ints) -> Draws:
+        """Return the padded draws of differences, pairs by draws."""
+        questions = harmonic(self.questions[runs], self.questions[bases])
+        return padded(self.draws[runs] - self.draws[bases], questions, -1.0)
 
 
 def normal(statistic: Floats, freedom: Floats) -> Floats:
@@ -353,14 +327,14 @@ def harmonic(first: Floats | float, second: Floats | float) -> Floats:
 
 
 def _ends(
-    low: Draws, high: Draws, least: float, most: float, lowest: float, highest: float = 1.0
+    draws: Draws, value: float, lowest: float, highest: float = 1.0
 ) -> tuple[float | None, float | None]:
-    """Return the ends of an interval in percent; the means in percent are always in it."""
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+    """Return the ends of an interval in percent; the mean in percent is always in it."""
+    if not np.isfinite(draws).all():
         return None, None
-    ends = quantile(low, LEVEL / 2), quantile(high, 1 - LEVEL / 2)
-    bottom, top = (100 * float(np.clip(end, lowest, highest)) for end in ends)
-    return min(bottom, float(least)), max(top, float(most))
+    bottom = 100 * float(np.clip(quantile(draws, LEVEL / 2), lowest, highest))
+    top = 100 * float(np.clip(quantile(draws, 1 - LEVEL / 2), lowest, highest))
+    return min(bottom, value), max(top, value)
 
 
 def quantile(draws: Draws, share: float) -> float:
@@ -370,17 +344,6 @@ def quantile(draws: Draws, share: float) -> float:
     2.5
     """
     place = (len(draws) - 1) * share
-    lower, upper = np.partition(draws, (at := int(place), at + 1))[at : at + 2].tolist()
+    at = int(place)
+    lower, upper = np.partition(draws, (at, at + 1))[at : at + 2].tolist()
     return float(lower + (place - at) * (upper - lower))
-
-
-def mean_percent(scores: Sequence[float]) -> float:
-    """Return the mean of scores in [0, 1] in percent, in upstream's order of operations.
-
-    Upstream prints `round(..., 2)` of this; another order of operations could round a tie the
-    other way.
-
-    >>> mean_percent([1.0, 0.0, 1.0])
-    66.66666666666666
-    """
-    return sum(scores) / len(scores) * 100

@@ -1,161 +1,343 @@
-"""The files of `ruler-eval score` and `ruler-eval report`: results, pages, pictures, CSV, LaTeX."""
+"""The files of a report: page, Markdown, pictures, CSV, JSON, LaTeX."""
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
-from ruler_data.names import quote
-from ruler_eval.running.run_dir import A_DATASET, RUN_FILE
-from ruler_eval.scoring.labels import MEANINGS
-from ruler_eval.scoring.results import FILENAME, Scores
-from ruler_eval.scoring.results_file import read_results, write_results
-from ruler_report.contents import Report
+from ruler_data.names import counted, quote
+from ruler_eval.running.run_dir import RUN_FILE
+from ruler_report import board, words
+from ruler_report.columns import MEAN, Name
+from ruler_report.conclusion import Conclusion
+from ruler_report.contents import Contents
 from ruler_report.drawing import COLOURS
-from ruler_report.runs import caveats_of, labels_of
-from ruler_report.summary import ScoredRun, summarize
-from ruler_report.typesetting import TEMPLATES, format_number, render, spreadsheet
+from ruler_report.margin import MarginTest
+from ruler_report.means import Estimate, Gap
+from ruler_report.pictures import MANY, short_names
+from ruler_report.tables import SIDE_BY_SIDE, comparison
+from ruler_report.typesetting import (
+    TEMPLATES,
+    Printable,
+    Table,
+    format_number,
+    name_of,
+    render,
+    spreadsheet,
+)
 
 #: Signs of the markers in pictures.
 SIGNS = "●■◆▲▼✚✖★◀▶⬟⬢"
 
-
-def html_page(report: Report) -> str:
-    """Return the report as one self-contained page: no network, scripts or fonts are needed."""
-    style = page_style("report.css")
-    key = list(enumerate(zip(report.runs, SIGNS * len(report.runs), strict=False)))
-    return render("report.html.j2", report=report, style=style, meanings=MEANINGS, key=key)
-
-
-def page_style(name: str) -> str:
-    """Return a style sheet with the colours of series."""
-    colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
-    return f":root {{ {colours}}}\n{(TEMPLATES / name).read_text(encoding='utf-8').strip()}"
-
-
 #: What a folder holds, by a file in it.
-HOLDS = {
-    MANIFEST: "a dataset",
-    RUN_FILE: "a run",
-    "report.csv": "a report",
-    "leaderboard.json": "a leaderboard",
-}
+HOLDS = {MANIFEST: "a dataset", RUN_FILE: "a run"}
 
 
-def folder_to_write(out: str | Path, kind: str) -> Path:
-    """Return a folder for a report or a leaderboard; what holds other work is refused."""
+@dataclass(frozen=True, repr=False)
+class Report(Printable):
+    """A report of one or several runs; it prints as its first sentence and its first table.
+
+    Attributes:
+        conclusion: what it is printed from.
+        contents: what its page shows.
+        is_board: whether that is a table to sort.
+        file: the page that was written; None before.
+    """
+
+    conclusion: Conclusion
+    contents: Contents
+    is_board: bool = False
+    file: Path | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What a reader must know before the numbers."""
+        return (*self.contents.warnings, *self.contents.notes)
+
+    @property
+    def exit_status(self) -> int:
+        """1 if `score` refuses a run."""
+        return int(bool(self.conclusion.refused))
+
+    @property
+    def failure(self) -> str:
+        """Which run `score` refuses; empty if none."""
+        names = [self.conclusion.names[run] for run in self.conclusion.refused]
+        return f"`score` refuses {', '.join(names)}; see the warnings" if names else ""
+
+    def display_parts(self) -> list[Table | str]:
+        """Return the first sentence, the first table, what scores rest on, and the file."""
+        lines: list[Table | str] = [self.contents.headline, self.contents.first.tables[0]]
+        lines += self.contents.further
+        lines += [self.contents.frame, *self.contents.validity]
+        if self.file:
+            pictures = counted(len(self.contents.pictures), "picture")
+            tables = counted(len(self.contents.tables), "table")
+            lines.append(f"{self.file}: {pictures}, {tables}")
+        return lines
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the conclusion as plain values, as in `report.json`."""
+        record = record_of(self.conclusion, compares=not self.is_board)
+        return record | {"file": str(self.file or "")}
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Printable):
+    """A run compared with another; it prints as its sentence and the table of differences.
+
+    Attributes:
+        conclusion: of the two; the second is the base.
+        margin: the test that the first is not worse; None where none was asked for.
+    """
+
+    conclusion: Conclusion
+    margin: MarginTest | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What a reader must know before the numbers."""
+        return (*words.warnings(self.conclusion), *words.notes(self.conclusion))
+
+    @property
+    def exit_status(self) -> int:
+        """That of the margin; else 3 where a run has no rank, so that nothing can be told."""
+        if self.margin:
+            return self.margin.exit_status
+        return 0 if self.conclusion.compared else 3
+
+    @property
+    def gap(self) -> Gap | None:
+        """The first run's mean minus the second's."""
+        return self.conclusion.gap(MEAN, 0)
+
+    def display_parts(self) -> list[Table | str]:
+        """Return the sentence, the differences, and what the scores rest on."""
+        conclusion = self.conclusion
+        lines: list[Table | str] = []
+        if self.margin:
+            lines.append(self.margin.sentence(*conclusion.names))
+        if conclusion.compared:
+            lines.append(words.compare_sentence(conclusion, 0))
+            lines.append(comparison(conclusion, 0))
+            lines.append(words.basis_of(conclusion, 0))
+        elif not self.margin:
+            reasons = "; ".join(f"{name}: {why}" for name, why in words.unranked(conclusion))
+            lines.append(
+                f"cannot tell: {reasons or 'no task at a length is complete in both runs'}"
+            )
+        return [*lines, words.frame_line(conclusion), *words.validity_lines(conclusion)]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the conclusion as plain values, as `ruler-eval compare --json` prints it."""
+        record = record_of(self.conclusion)
+        if self.margin:
+            record["margin"] = self.margin.to_record()
+        return record
+
+
+def record_of(conclusion: Conclusion, *, compares: bool = True) -> dict[str, Any]:
+    """Return a conclusion as plain values; without `compares` no differences of cells."""
+    compared = conclusion.compared if compares else []
+    return {
+        "headline": words.headline(conclusion),
+        "further": words.further(conclusion),
+        "warnings": words.warnings(conclusion),
+        "notes": words.notes(conclusion),
+        "frame": {
+            "line": words.frame_line(conclusion),
+            "rows": {f"{task}_{n}": rows for (task, n), rows in conclusion.frame.rows.items()},
+        },
+        "base": conclusion.names[conclusion.base],
+        "scores": {"first": conclusion.score_name, "beside": conclusion.beside_name},
+        "runs": [_run_record(conclusion, run) for run in conclusion.order],
+        "differences": [_differences(conclusion, run) for run in compared],
+    }
+
+
+def _run_record(conclusion: Conclusion, run: int) -> dict[str, Any]:
+    """Return what is concluded of a run."""
+    scores = conclusion.runs[run]
+    ranks = conclusion.ranks.get(run)
+    effective = conclusion.effective(run)
+    return {
+        "name": conclusion.names[run],
+        "model": scores.run.model,
+        "rank": list(ranks) if ranks else None,
+        "unranked": conclusion.frame.unranked.get(run, ""),
+        "refusals": list(scores.validity.refusals),
+        "claimed": scores.claimed,
+        "validity": scores.validity_line,
+        "answered": scores.answered,
+        "rows": scores.rows,
+        "effective": effective.length if effective else None,
+        "effective_possible": list(effective.possible) if effective else [],
+        "threshold": effective.threshold if effective else None,
+        "means": [_mean_record(conclusion, name, run) for name in conclusion.columns],
+    }
+
+
+def _mean_record(conclusion: Conclusion, name: Name, run: int) -> dict[str, Any]:
+    estimate = conclusion.estimate(name, run) or Estimate(float("nan"), None, None)
+    task, length = name
+    return {
+        "name": name_of(name),
+        "task": task,
+        "length": length,
+        "score": None if estimate.value != estimate.value else estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "beside": conclusion.value_beside(name, run),
+        "n": sum(conclusion.number(cell, run) for cell in conclusion.columns[name].cells),
+    }
+
+
+def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
+    """Return the differences of a run from the base."""
+    gaps = []
+    for name in conclusion.columns:
+        gap = conclusion.gap(name, run)
+        if gap is not None:
+            task, length = name
+            gaps.append(
+                {
+                    "name": name_of(name),
+                    "task": task,
+                    "length": length,
+                    "value": gap.value,
+                    "low": gap.low,
+                    "high": gap.high,
+                    "shown": gap.shown,
+                }
+            )
+    return {
+        "run": conclusion.names[run],
+        "verdict": conclusion.verdict(run, conclusion.base),
+        "paired": conclusion.is_paired(run),
+        "basis": words.basis_of(conclusion, run),
+        "gaps": gaps,
+    }
+
+
+def html_page(conclusion: Conclusion, contents: Contents, *, sorts: bool) -> str:
+    """Return the report as one self-contained page; no script runs but that which sorts a board."""
+    names = short_names(conclusion)
+    key = []
+    if 1 < len(names) <= MANY:
+        key = [(name, SIGNS[place % len(SIGNS)]) for place, name in enumerate(names)]
+    script = board.script() if sorts else ""
+    return render(
+        "report.html.j2",
+        page=contents,
+        style=_style(),
+        key=key,
+        keyed=("lengths", "tasks"),
+        shape=_shape(len(names)),
+        families=words.FAMILIES,
+        board=board.html(conclusion) if sorts else "",
+        script=script,
+        policy=board.policy(script) if sorts else "",
+    )
+
+
+def _shape(runs: int) -> str:
+    """Return how the first screen is laid out: pictures beside the tables, or below them."""
+    if runs == 1:
+        return "one"
+    return "several" if runs <= SIDE_BY_SIDE else "many"
+
+
+def _style() -> str:
+    """Return the style sheet with the colours of series."""
+    colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
+    return f":root {{ {colours}}}\n{(TEMPLATES / 'report.css').read_text(encoding='utf-8').strip()}"
+
+
+def folder_to_write(out: str | Path) -> Path:
+    """Return a folder for a report; what holds other work is refused."""
     folder = Path(out)
-    faults = ["a file; give a folder"] if folder.exists() and not folder.is_dir() else []
-    faults += [
-        f"holds {work}; give another folder"
-        for name, work in HOLDS.items()
-        if work != kind and (folder / name).exists()
-    ]
-    if faults:
-        option = f"--out {quote(str(folder))}"
-        raise UsageError(option, faults[0])
+    option = f"--out {quote(str(folder))}"
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(option, "a file; give a folder")
+    for name, work in HOLDS.items():
+        if (folder / name).exists():
+            raise UsageError(option, f"holds {work}; give another folder")
     return folder
 
 
-def file_to_write(out: str | Path | None, place: Path) -> Path:
-    """Return the file for the results of answers at a place; no other file is ever replaced.
-
-    The `results.json` of a run is replaced even if it is damaged.
-    """
-    target = Path(out) if out else (place if place.is_dir() else place.parent) / FILENAME
-    option = f"--out {quote(str(target))}"
-    if target.is_dir():
-        raise UsageError(option, f"a folder; give a file, e.g. {quote(str(target / FILENAME))}")
-    if (target.parent / MANIFEST).exists():
-        if not out:
-            raise UsageError(quote(str(place)), A_DATASET)
-        raise UsageError(option, "its folder holds a dataset; give a file elsewhere")
-    is_run_folder = (place / RUN_FILE).is_file() and target == place / FILENAME
-    if target.exists() and not is_run_folder:
-        try:
-            read_results(target)
-        except RulerError as error:
-            raise UsageError(option, "is there, and not a results file; give another") from error
-    return target
-
-
-def score(scores: Scores, target: Path, *, is_asked: bool) -> ScoredRun:
-    """Write `results.json`, and return the scores with their statistics.
-
-    `is_asked`: the user named the file; of another one that cannot be written a note tells.
-    """
-    notes = [*scores.notes]
-    file: Path | None = target
-    if scores.unanswered:
-        notes.append(scores.shortfall.partition(": without")[0])
-    try:
-        write_results(target, scores)
-    except RulerError as error:
-        if is_asked:
-            raise
-        notes.append(f"{error}; the scores are only printed")
-        file = None
-    doubts = scores.validity.warnings if scores.validity else ()
-    notes += [*doubts, *caveats_of(scores)]
-    return ScoredRun(labels_of([scores])[0], scores, summarize(scores), tuple(notes), file)
-
-
-def report(content: Report, results: Sequence[Scores], folder: Path, form: str) -> Report:
-    """Write the files of a report, and return it with its page.
-
-    `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
-    the pictures as PDF, as wide as a column. Both write `report.csv`, a row for each model,
-    task and length, and the results.
-    """
-    page = folder / ("report.tex" if form == "latex" else "index.html")
-    texts = {folder / "report.csv": csv_text(content.runs)}
-    if form == "html":
-        texts[page] = html_page(content)
-        texts[folder / "report.md"] = render("report.md.j2", report=content)
-    else:
-        texts[page] = render("report.tex.j2", report=content).strip() + "\n"
-    for number, scores in enumerate(results, 1):
-        name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
-        write_results(folder / name, scores)
-    for picture in content.pictures:
-        for kind, body in picture.files.items():
-            write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
-    for path, text in texts.items():
-        write_file(path, text)
-    return replace(content, file=page)
+def write(report: Report, folder: Path) -> Report:
+    """Write the files of a report, and return it with its page."""
+    conclusion = report.conclusion
+    contents = report.contents
+    page = folder / "index.html"
+    for picture in contents.pictures:
+        write_bytes(folder / "figures" / f"{picture.name}.png", picture.png)
+        write_bytes(folder / "figures" / f"{picture.name}.pdf", picture.pdf)
+    write_file(folder / "report.csv", csv_text(conclusion))
+    record = json.dumps(
+        record_of(conclusion, compares=not report.is_board), indent=1, allow_nan=False
+    )
+    write_file(folder / "report.json", f"{record}\n")
+    write_file(folder / "report.tex", contents.first.tables[0].latex())
+    write_file(folder / "report.md", render("report.md.j2", page=contents))
+    write_file(page, html_page(conclusion, contents, sorts=report.is_board))
+    return replace(report, file=page)
 
 
 #: Columns of `report.csv`; scores are in percent.
 COLUMNS = (
-    "model", "protocol", "edition", "tokenizer", "category", "task", "length", "score", "low",
-    "high", "n", "exact", "f1", "truncated",
+    "run", "model", "protocol", "edition", "tokenizer", "rank", "unranked", "claimed", "category",
+    "task", "length", "score", "low", "high", "n", "exact",
 )  # fmt: skip
 
 
-def csv_text(runs: Sequence[ScoredRun]) -> str:
-    """Return the scores as CSV, a row for each model, task and length; no number has a unit."""
+def csv_text(conclusion: Conclusion) -> str:
+    """Return the scores as CSV, a row for each run, task and length; no number has a unit."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for run in runs:
-        info, summary = run.results.run, run.summary
-        for task, cells in summary.cells.items():
-            for length, cell in cells.items():
-                kind = (summary.category_of[task], task)
-                names = (run.label, info.protocol, info.data.edition, info.data.tokenizer, *kind)
-                means = (of[task].get(length) for of in (summary.exact, summary.f1))
-                config = run.results.configs[f"{task}_{length}"]
-                n = config.scored
-                value, cut = (cell.value, 100 * len(config.truncated) / n) if n else (None, None)
-                writer.writerow((
-                    *map(spreadsheet, names),
+    for run in conclusion.order:
+        scores = conclusion.runs[run]
+        info = scores.run
+        about = (
+            conclusion.names[run],
+            info.model,
+            info.protocol,
+            info.data.edition,
+            info.data.tokenizer,
+            words.format_ranks(conclusion.ranks.get(run)),
+            conclusion.frame.unranked.get(run, ""),
+            scores.claimed,
+        )
+        for task, length in conclusion.frame.cells:
+            estimate = conclusion.estimate((task, length), run)
+            category = conclusion.category_of[task]
+            numbers = ["", "", ""]
+            if estimate:
+                ends = (estimate.value, estimate.low, estimate.high)
+                numbers = [format_number(end, 4) for end in ends]
+            exact = _exact(conclusion, (task, length), run)
+            writer.writerow(
+                (
+                    *map(spreadsheet, about),
+                    spreadsheet(category),
+                    spreadsheet(task),
                     length,
-                    *(format_number(x, 4) for x in (value, cell.low, cell.high)),
-                    n,
-                    *(format_number(share, 4) for share in (*means, cut)),
-                ))  # fmt: skip
+                    *numbers,
+                    conclusion.number((task, length), run),
+                    format_number(exact, 4),
+                )
+            )
     return text.getvalue()
+
+
+def _exact(conclusion: Conclusion, name: Name, run: int) -> float | None:
+    """Return the mean exact score."""
+    if conclusion.beside_name == "exact":
+        return conclusion.value_beside(name, run)
+    return conclusion.value(name, run)

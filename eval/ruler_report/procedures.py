@@ -18,7 +18,7 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.tasks import TASKS
 from ruler_eval.running.run_dir import RunInfo
-from ruler_report.summary import ScoredRun
+from ruler_report.conclusion import Conclusion
 from ruler_report.typesetting import Table, format_length, format_number
 
 FOLDER = Path(__file__).parent / "published"
@@ -111,34 +111,47 @@ def procedure_of(run: RunInfo, name: str | None) -> Procedure | None:
 
 def ledger(run: RunInfo, procedure: Procedure) -> list[Entry]:
     """Return every item in which a run is not as the source, the run's own options first."""
-    items = [*_options(run, procedure)]
-    items += [(item.item, item.theirs, item.ours) for item in procedure.differs]
-    return items + [("not said by the source", text, "") for text in procedure.open]
-
-
-def _options(run: RunInfo, procedure: Procedure) -> Iterator[Entry]:
-    configs = [parse_config(name) for name in run.data.rows]
-    tasks, lengths = {task for task, _ in configs}, sorted({length for _, length in configs})
-    suite = len(TASKS) if procedure.suite == "ruler" else None
-    fewest, most = min(run.data.rows.values()), max(run.data.rows.values())
-    sampling, unset = run.sampling, "the engine's own"
-    expected: list[tuple[str, object, object]] = [
-        ("edition", procedure.edition, run.data.edition),
-        ("suite", procedure.suite, run.data.suite),
-        ("tasks", suite, len(tasks)),
-        ("rows of a task", procedure.rows, fewest if fewest == most else f"{fewest} to {most}"),
-        ("temperature", procedure.temperature, sampling.get("temperature", unset)),
-        ("top_p", procedure.top_p, sampling.get("top_p", unset)),
-        ("tokens beyond the budget", procedure.extra_tokens or 0, sampling.get("extra_tokens", 0)),
-        ("tokens at least", 0, sampling.get("min_tokens", 0)),
-    ]
-    for item, theirs, ours in expected:
+    entries = []
+    for item, theirs, ours in [*_rows(run, procedure), *_sampling(run, procedure)]:
         if theirs is not None and theirs != ours:
-            yield item, str(theirs), str(ours)
-    if set(lengths) - {*procedure.lengths}:
-        theirs, ours = (
-            ", ".join(f"{n:,}" for n in numbers) for numbers in (procedure.lengths, lengths)
-        )
+            entries.append((item, str(theirs), str(ours)))
+    entries += _prompt(run, procedure)
+    entries += [(item.item, item.theirs, item.ours) for item in procedure.differs]
+    return entries + [("not said by the source", text, "") for text in procedure.open]
+
+
+#: Item, in the source (None where it says nothing), in the run.
+_Option = tuple[str, object, object]
+
+
+def _rows(run: RunInfo, procedure: Procedure) -> Iterator[_Option]:
+    """Yield the options of the rows."""
+    tasks = {parse_config(name)[0] for name in run.data.rows}
+    fewest = min(run.data.rows.values())
+    most = max(run.data.rows.values())
+    yield "edition", procedure.edition, run.data.edition
+    yield "suite", procedure.suite, run.data.suite
+    yield "tasks", len(TASKS) if procedure.suite == "ruler" else None, len(tasks)
+    yield "rows of a task", procedure.rows, fewest if fewest == most else f"{fewest} to {most}"
+
+
+def _sampling(run: RunInfo, procedure: Procedure) -> Iterator[_Option]:
+    """Yield the options of sampling and budget."""
+    sampling = run.sampling
+    unset = "the engine's own"
+    yield "temperature", procedure.temperature, sampling.get("temperature", unset)
+    yield "top_p", procedure.top_p, sampling.get("top_p", unset)
+    extra_tokens = sampling.get("extra_tokens", 0)
+    yield "tokens beyond the budget", procedure.extra_tokens or 0, extra_tokens
+    yield "tokens at least", 0, sampling.get("min_tokens", 0)
+
+
+def _prompt(run: RunInfo, procedure: Procedure) -> Iterator[Entry]:
+    """Yield in what lengths, protocol and source texts differ."""
+    lengths = {parse_config(name)[1] for name in run.data.rows}
+    if lengths - {*procedure.lengths}:
+        theirs = ", ".join(f"{length:,}" for length in procedure.lengths)
+        ours = ", ".join(f"{length:,}" for length in sorted(lengths))
         yield "length in tokens", theirs, ours
     if run.protocol not in procedure.protocols:
         yield "protocol", " or ".join(procedure.protocols), run.protocol
@@ -150,39 +163,47 @@ def _options(run: RunInfo, procedure: Procedure) -> Iterator[Entry]:
         yield "a field that the server refused", name, "left out"
 
 
-def ledger_table(run: ScoredRun, procedure: Procedure) -> Table:
+def ledger_table(conclusion: Conclusion, run: int, procedure: Procedure) -> Table:
     """Return the ledger of a run."""
-    title = f"Ledger of {run.label}: what differs from procedure {procedure.name}"
+    title = f"Ledger of {conclusion.names[run]}: what differs from procedure {procedure.name}"
     caption = f"{title} ({procedure.about}), and what its sources leave open"
     head = ("item", "in the source", "in the run")
-    return Table("ledger", caption, head, tuple(ledger(run.results.run, procedure)))
+    return Table("ledger", caption, head, tuple(ledger(conclusion.runs[run].run, procedure)))
 
 
-def expected_scores(run: ScoredRun, procedure: Procedure | None) -> Table:
+def expected_scores(conclusion: Conclusion, run: int, procedure: Procedure | None) -> Table:
     """Return published means of the run's model, and how far chance alone may part both."""
     rows = []
+    rows_there = procedure.rows if procedure else ROWS
+    model_of_run = conclusion.runs[run].run.model
     for source, model, scores in _published(procedure):
-        if not (procedure or _is_same_model(model, run.results.run.model)):
+        if procedure is None and not _is_same_model(model, model_of_run):
             continue
         for length, score in scores.items():
-            mean = run.summary.overall.get(length)
-            if mean is None or not mean.scored:
-                continue
-            share = score / 100
-            count = (procedure.rows if procedure else ROWS) * len(run.summary.tasks)
-            chance = 100 * Z * sqrt(share * (1 - share) * (1 / count + 1 / mean.scored))
-            cells = (format_length(length), format_number(score, 1), format_number(mean.value, 1))
-            rows.append((model, *cells, f"± {chance:.1f}", source))
+            mean = conclusion.value((None, length), run)
+            if mean is not None:
+                chance = _chance(conclusion, run, length, score, rows_there)
+                cells = (format_number(score, 1), format_number(mean, 1), f"± {chance:.1f}")
+                rows.append((model, format_length(length), *cells, source))
     where = "of this model, on upstream's rows or by its authors"
     if procedure:
         where = f"by procedure {procedure.name}"
     caption = (
-        f"What to expect of {run.label}: published means {where}, in percent, and how far chance "
-        "may part two measurements of one model on other questions (95 %); what the ledger names "
-        "comes on top"
+        f"What to expect of {conclusion.names[run]}: published means {where}, in percent, and how "
+        "far chance may part two measurements of one model on other questions (95 %); what the "
+        "ledger names comes on top"
     )
     head = ("model", "length", "published", "here", "by chance", "source")
     return Table("expected", caption, head, tuple(rows))
+
+
+def _chance(conclusion: Conclusion, run: int, length: int, score: float, rows_there: int) -> float:
+    """Return how far chance may part a published mean and a run's, in percentage points."""
+    tasks = conclusion.frame.tasks
+    count = rows_there * len(tasks)
+    count_here = sum(conclusion.number((task, length), run) for task in tasks)
+    share = score / 100
+    return 100 * Z * sqrt(share * (1 - share) * (1 / count + 1 / count_here))
 
 
 def _published(procedure: Procedure | None) -> Iterator[tuple[str, str, Mapping[int, float]]]:
@@ -211,10 +232,10 @@ def _is_same_model(printed: str, name: str) -> bool:
     return len(plain[0]) > 3 and plain[0] in plain[1]
 
 
-def sections(run: ScoredRun, name: str | None) -> Iterator[tuple[str, Table]]:
+def tables_of(conclusion: Conclusion, run: int, name: str | None) -> Iterator[tuple[str, Table]]:
     """Yield the tables of a run with the line under which each folds."""
-    procedure = procedure_of(run.results.run, name)
+    procedure = procedure_of(conclusion.runs[run].run, name)
     if procedure is not None:
-        table = ledger_table(run, procedure)
+        table = ledger_table(conclusion, run, procedure)
         yield f"Ledger of procedure {procedure.name}: {counted(len(table.rows), 'item')}", table
-    yield "What should this set-up give?", expected_scores(run, procedure)
+    yield "What should this set-up give?", expected_scores(conclusion, run, procedure)

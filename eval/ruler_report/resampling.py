@@ -1,23 +1,27 @@
-"""The resampling: draws of every mean over the rows of a frame, for all runs at once.
+"""The resampling: draws of the mean of every cell, for all runs at once.
 
-    scores of runs by cell, columns ─► resample ─► Means
+    rows of runs, frame ─► resample ─► Array(values, draws)
 
-What draws mean, and why they are as they are: `means.py`.
+A question has one weight in a draw (Bayesian bootstrap, Rubin 1981), whatever run, length or
+tokenizer has it: shared rows are paired, and lengths of one question are one observation, without
+a formula for either. The weight follows from the question's digest, so the draws of a run are the
+same whatever runs stand beside it. Draws are spread by sqrt((n+1) / (n-1)), which makes their
+variance that of a mean of n questions.
 """
 
-import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
-from ruler_report.frame import Cell, Column, Digests, Floats, Frame, Ints, Name
-from ruler_report.means import DRAWS, Draws, Means, mean_percent
+from ruler_report.columns import Column
+from ruler_report.frame import Cell, CellRows, Digests, Floats, Frame, Ints, RowsOfRun
 
-#: Questions whose weights are in memory at once.
-BLOCK = 2048
+Draws = npt.NDArray[np.float32]
+
+DRAWS = 2000
 
 
 def weights_of(questions: Digests) -> Draws:
@@ -29,256 +33,179 @@ def weights_of(questions: Digests) -> Draws:
     return drawn
 
 
-def resample(
-    frame: Frame,
-    scores: Sequence[Mapping[Cell, Floats]],
-    columns: Mapping[Name, Column],
-    identities: Sequence[Hashable] = (),
-) -> Means:
-    """Return the means of runs.
+def mean_percent(scores: Sequence[float]) -> float:
+    """Return the mean of scores in [0, 1] in percent, in upstream's order of operations.
 
-    Args:
-        frame: the rows in question.
-        scores: of each run by cell, in [0, 1], in the order of its rows; NaN for no answer.
-        columns: the means in question.
-        identities: equal for a run that is there twice; by default all are different.
+    Upstream prints `round(..., 2)` of this; another order of operations could round a tie the
+    other way.
+
+    >>> mean_percent([1.0, 0.0, 1.0])
+    66.66666666666666
     """
-    return resample_together(frame, [(scores, columns)], identities)[0]
+    return sum(scores) / len(scores) * 100
 
 
-#: Scores of each run by cell, and the means in question.
-_Kind = tuple[Sequence[Mapping[Cell, Floats]], Mapping[Name, Column]]
+@dataclass(frozen=True, eq=False)
+class Array:
+    """The means of runs in cells, with their draws.
 
+    Attributes:
+        cells: in the order of the arrays.
+        rows: number of rows in each cell.
+        values: means in percent, runs by cells; NaN where a run lacks the cell.
+        draws: of the means in [0, 1], runs by cells by draws; NaN also where a cell has one row.
+        families: number of each cell's family; cells of one family share questions.
+        layouts: digests of the questions of each run by cell.
+    """
 
-def resample_together(
-    frame: Frame, kinds: Sequence[_Kind], identities: Sequence[Hashable] = ()
-) -> list[Means]:
-    """Return the means of runs for several kinds of scores of the same answers; see `resample`."""
-    count = len(frame.lines)
-    every = {name: column for _, columns in kinds for name, column in columns.items()}
-    lines = {
-        cell: {
-            run: _Line(
-                rows[cell].questions,
-                [_taken(scores[run].get(cell), rows[cell].places) for scores, _ in kinds],
-            )
-            for run, rows in enumerate(frame.lines)
-            if cell in rows
-        }
-        for cell in {cell: None for column in every.values() for cell in column.shares}
-    }
-    fills = (0.0, 1.0) if any(x.lacks for cell in lines.values() for x in cell.values()) else (0.0,)
-    sizes = [(len(fills), len(columns), count) for _, columns in kinds]
-    draws = [np.zeros((*size, DRAWS), dtype=np.float32) for size in sizes]
-    moments = [np.zeros((2, *size[1:], count)) for size in sizes]
-    inverse = np.zeros((len(every), count))
-    for family in _families(lines):
-        shares = np.array([[c.shares.get(cell, 0.0) for cell in family] for c in every.values()])
-        inverse += _inverse(family, shares, count)
-        share_of = dict(zip(every, shares, strict=True))
-        cells = [*zip(family.values(), _cell_draws(family, fills), strict=True)]
-        size = min(len(line.questions) for having in family.values() for line in having.values())
-        for kind, (_, columns) in enumerate(kinds):
-            for place, name in enumerate(columns):
-                if share_of[name].any():
-                    share_of_run = np.zeros((len(fills), count, DRAWS), dtype=np.float32)
-                    for share, (having, means) in zip(share_of[name], cells, strict=True):
-                        if share:
-                            share_of_run[:, [*having]] += np.float32(share) * means[kind]
-                    draws[kind][:, place] += share_of_run
-                    # Where nothing varies, every task counts alike.
-                    least = 1e-4 * share_of[name].sum() ** 2 / size
-                    spread = _spread(share_of_run) + least
-                    moments[kind][:, place] += spread, spread**2 / max(size - 1, 1)
-    place_of = {name: place for place, name in enumerate(every)}
-    return [
-        _means_of(
-            lines, kind, columns, draws[kind], moments[kind],
-            inverse[[place_of[name] for name in columns], :] if columns else inverse[:0],
-            identities or range(count),
-        )
-        for kind, (_, columns) in enumerate(kinds)
-    ]  # fmt: skip
-
-
-def _means_of(
-    lines: "_Lines",
-    kind: int,
-    columns: Mapping[Name, Column],
-    draws: Draws,
-    moments: Floats,
-    inverse: Floats,
-    identities: Sequence[Hashable],
-) -> Means:
-    """Return the means of a kind of scores with what was added up over their cells."""
-    count = len(identities)
-    values, lowest, highest, scored, asked = _values(lines, kind, columns, count)
-    draws[:, asked == 0] = np.nan
-    cells = {cell for column in columns.values() for cell in column.shares}
-    sizes = [
-        [len(lines[cell][run].questions) for cell in cells if run in lines[cell]]
-        for run in range(count)
-    ]
-    variance, squares, low = *moments, draws[0]
-    return Means(
-        columns, values, lowest, highest, low, low if len(draws) == 1 else draws[1],
-        np.divide(1, inverse, out=np.full_like(inverse, np.nan), where=asked > 0), scored, asked,
-        np.array([min(size, default=0) for size in sizes]),
-        np.divide(variance**2, squares, out=np.ones_like(squares), where=squares > 0),
-        identities,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Line:
-    """What a run answered of a cell, by kind of score; NaN for no answer."""
-
-    questions: Digests
-    scores: Sequence[Floats]
+    cells: tuple[Cell, ...]
+    rows: Ints
+    values: Floats
+    draws: Draws
+    families: Ints
+    layouts: Sequence[Mapping[Cell, Digests]]
 
     @cached_property
-    def lacks(self) -> bool:
-        return any(bool(np.isnan(scores).any()) for scores in self.scores)
+    def place(self) -> dict[Cell, int]:
+        """Where each cell stands."""
+        return {cell: place for place, cell in enumerate(self.cells)}
 
-    def filled(self, fill: float, kind: int) -> Floats:
-        scores = np.asarray(self.scores[kind], dtype=np.float64)
-        return np.nan_to_num(scores, nan=fill) if self.lacks else scores
+    def value(self, column: Column, run: int) -> float:
+        """Return a mean in percent; NaN where the run lacks a cell of it."""
+        return column.value({cell: float(self.values[run, self.place[cell]])
+                             for cell in column.cells})  # fmt: skip
+
+    def draws_of(self, column: Column, runs: Sequence[int]) -> Draws:
+        """Return the draws of a mean in [0, 1], runs by draws."""
+        places = [self.place[cell] for cell in column.cells]
+        return np.asarray(self.draws[np.ix_(runs, places)].mean(axis=1))
+
+    def fewest(self, column: Column) -> int:
+        """Return the number of rows of the smallest cell of a mean."""
+        return int(min(self.rows[self.place[cell]] for cell in column.cells))
+
+    def questions(self, column: Column, run: int) -> float:
+        """Return the number of distinct questions of equal share that a mean rests on."""
+        key = column, self._layout_keys[run]
+        if key not in self._questions:
+            self._questions[key] = self._count_questions(column, self.layouts[run])
+        return self._questions[key]
 
     @cached_property
-    def key(self) -> bytes:
-        return hashlib.sha256(self.questions.tobytes()).digest()
+    def _questions(self) -> dict[tuple[Column, int], float]:
+        return {}
 
+    @cached_property
+    def _layout_keys(self) -> list[int]:
+        """A number for each run, equal for runs that were asked the same."""
+        keys: dict[tuple[bytes, ...], int] = {}
+        numbers = []
+        for layout in self.layouts:
+            key = tuple(layout[cell].tobytes() if cell in layout else b"" for cell in self.cells)
+            numbers.append(keys.setdefault(key, len(keys)))
+        return numbers
 
-#: Cells by the runs that have them.
-_Lines = dict[Cell, dict[int, _Line]]
+    def _count_questions(self, column: Column, layout: Mapping[Cell, Digests]) -> float:
+        digests = [layout.get(cell, np.zeros(0, np.uint64)) for cell in column.cells]
+        sizes = [len(of_cell) for of_cell in digests]
+        shares = np.repeat([1 / max(size, 1) / len(sizes) for size in sizes], sizes)
+        _, question = np.unique(np.concatenate(digests), return_inverse=True)
+        share_of_question = np.bincount(question, weights=shares)
+        total = float((share_of_question**2).sum())
+        return 1 / total if total else np.nan
 
+    def freedom(self, column: Column, runs: Sequence[int]) -> Floats:
+        """Return the degrees of freedom of the differences of a mean, first by second runs.
 
-def _taken(scores: Floats | None, places: Ints) -> Floats:
-    """Return the scores at places; NaN where there is none."""
-    if scores is not None and np.array_equal(places, np.arange(len(scores))):
-        return scores
-    padded_scores = np.append([] if scores is None else scores, np.nan)
-    return np.asarray(padded_scores[np.where(places < 0, -1, places)])
-
-
-def _families(lines: _Lines) -> list[_Lines]:
-    """Return the cells in groups; those of a group share questions, and so weights."""
-    families: list[tuple[Digests, _Lines]] = []
-    for cell, having in lines.items():
-        distinct = {line.key: line.questions for line in having.values()}
-        questions = np.concatenate([*distinct.values(), np.zeros(0, dtype=np.uint64)])
-        family: _Lines = {cell: having}
-        apart = []
-        for members in families:
-            if np.isin(questions, members[0]).any():
-                questions = np.union1d(questions, members[0])
-                family = members[1] | family
-            else:
-                apart.append(members)
-        families = [*apart, (questions, family)]
-    return [family for _, family in families]
-
-
-def _inverse(family: _Lines, shares: Floats, count: int) -> Floats:
-    """Return the sum of the squared shares of questions, columns by runs."""
-    sums, norms = np.zeros((len(shares), count)), dict[tuple[bytes, ...], Floats]()
-    for run in range(count):
-        lines = [having.get(run) for having in family.values()]
-        key = tuple(line.key if line else b"" for line in lines)
-        if key not in norms:
-            no_questions = np.zeros(0, dtype=np.uint64)
-            asked = {  # lengths of a task often ask the same
-                name: line.questions if line else no_questions
-                for name, line in zip(key, lines, strict=True)
-            }
-            by_set = shares @ np.array([[name == of_cell for name in asked] for of_cell in key])
-            questions = np.unique(np.concatenate([*asked.values()]))
-            membership = np.array(
-                [np.isin(questions, digests) / max(len(digests), 1) for digests in asked.values()]
-            )
-            norms[key] = ((by_set @ membership) ** 2).sum(axis=1)
-        sums[:, run] = norms[key]
-    return sums
+        Satterthwaite (1946), over the families of cells.
+        """
+        places = np.array([self.place[cell] for cell in column.cells])
+        variance = np.zeros((len(runs), len(runs)))
+        squares = np.zeros((len(runs), len(runs)))
+        for family in np.unique(self.families[places]):
+            members = places[self.families[places] == family]
+            share = len(members) / len(places)
+            size = int(self.rows[members].min())
+            draws = self.draws[np.ix_(runs, members)].mean(axis=1) * np.float32(share)
+            # Where nothing varies, every family counts alike.
+            spread = _spread(draws) + 1e-4 * share**2 / size
+            variance += spread
+            squares += spread**2 / max(size - 1, 1)
+        return variance**2 / squares
 
 
 def _spread(draws: Draws) -> Floats:
     """Return the variances of differences of draws, first by second runs."""
-    centred = draws - draws.mean(axis=2, keepdims=True)
-    a, b = centred[-1], centred[0]  # the same memory for one fill: half of the product is enough
-    return np.asarray((a**2).mean(axis=1)[:, None] + (b**2).mean(axis=1) - 2 * (a @ b.T) / DRAWS)
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    own = (centred**2).mean(axis=1)
+    return np.asarray(own[:, None] + own - 2 * (centred @ centred.T) / DRAWS)
 
 
-def _cell_draws(family: _Lines, fills: Sequence[float]) -> list[Draws]:
-    """Return the draws of the mean of each cell: kinds of scores by fills by runs by draws."""
-    distinct = {line.key: line.questions for having in family.values() for line in having.values()}
-    asked = np.concatenate([*distinct.values()])
-    _, first = np.unique(asked, return_index=True)
-    questions = asked[np.sort(first)]  # in the order of runs, so that a block is of few of them
-    sorter = np.argsort(questions)
-    places = {
-        key: sorter[np.searchsorted(questions, wanted_questions, sorter=sorter)]
-        for key, wanted_questions in distinct.items()
-    }
-    # Rows of the matrix: scores of each line and fill, and ones for each set of questions. Its
-    # product with the weights gives the sums of scores and of weights. Each kind of scores has its
-    # own product: in a joint one, BLAS may round a sum otherwise when a kind is added.
-    lines = [line for having in family.values() for line in having.values()]
-    kinds = range(len(lines[0].scores))
-    ones = [(key, np.ones(len(some))) for key, some in distinct.items()]
-    scores = [
-        [*((line.key, line.filled(fill, kind)) for line in lines for fill in fills), *ones]
-        for kind in kinds
-    ]
-    sums = np.zeros((len(kinds), len(scores[0]), DRAWS), dtype=np.float32)
-    for start in range(0, len(questions), BLOCK):
-        weights = weights_of(questions[start : start + BLOCK])
-        inside = {key: (at >= start) & (at < start + BLOCK) for key, at in places.items()}
-        using = [row for row, (key, _) in enumerate(scores[0]) if inside[key].any()]
-        for kind in kinds:
-            matrix = np.zeros((len(using), len(weights)), dtype=np.float32)
-            chosen = (scores[kind][row] for row in using)
-            for values, (key, of_line) in zip(matrix, chosen, strict=True):
-                values[places[key][inside[key]] - start] = of_line[inside[key]]
-            sums[kind, using] += matrix @ weights
-    totals = dict(zip(distinct, sums[0, -len(distinct) :], strict=True))
-    draws = sums[:, : -len(distinct)].reshape(len(kinds), len(lines), len(fills), DRAWS)
-    for place, line in enumerate(lines):
-        n = len(line.questions)
-        spread = np.float32(np.sqrt((n + 1) / (n - 1)) if n > 1 else np.nan)
-        filled = [[[line.filled(fill, kind).mean()] for fill in fills] for kind in kinds]
-        means = np.array(filled, dtype=np.float32)
-        draws[:, place] = means + (draws[:, place] / totals[line.key] - means) * spread
-    ends = [*accumulate(map(len, family.values()))]
-    return [of_cell.swapaxes(1, 2) for of_cell in np.split(draws, ends[:-1], axis=1)]
+def resample(frame: Frame, runs: Sequence[RowsOfRun], score: Mapping[str, str] | str) -> Array:
+    """Return the means of runs over a frame.
+
+    Args:
+        frame: the rows in question.
+        runs: the rows of each run; a cell that it has not answered whole stays out of its means.
+        score: `official` or `exact`, for all tasks or by task.
+    """
+    cells = frame.cells
+    values = np.full((len(runs), len(cells)), np.nan)
+    draws = np.full((len(runs), len(cells), DRAWS), np.nan, dtype=np.float32)
+    layouts: list[dict[Cell, Digests]] = [{} for _ in runs]
+    by_family = _families(frame, runs)
+    for family in by_family:
+        groups: dict[bytes, list[tuple[int, Cell, Floats]]] = {}
+        asked: dict[bytes, Digests] = {}
+        for cell in family:
+            for run, rows_of_run in enumerate(runs):
+                rows = _answered_rows(rows_of_run, cell, frame.rows[cell])
+                if rows is None:
+                    continue
+                name = score if isinstance(score, str) else score[cell[0]]
+                scores: Floats = getattr(rows, name)
+                layouts[run][cell] = rows.questions
+                values[run, cells.index(cell)] = mean_percent(scores.tolist())
+                key = rows.questions.tobytes()
+                asked[key] = rows.questions
+                groups.setdefault(key, []).append((run, cell, scores))
+        for key, lines in groups.items():
+            drawn = _draws_of_means(np.stack([scores for *_, scores in lines]), asked[key])
+            for (run, cell, _), of_line in zip(lines, drawn, strict=True):
+                draws[run, cells.index(cell)] = of_line
+    number_of = {cell: number for number, family in enumerate(by_family) for cell in family}
+    return Array(
+        cells=cells,
+        rows=np.array([frame.rows[cell] for cell in cells], dtype=np.int64),
+        values=values,
+        draws=draws,
+        families=np.array([number_of[cell] for cell in cells], dtype=np.int64),
+        layouts=layouts,
+    )
 
 
-def _values(
-    lines: _Lines, kind: int, columns: Mapping[Name, Column], count: int
-) -> tuple[Floats, Floats, Floats, Ints, Ints]:
-    """Return the means of answered rows, of all with 0 and with 1, and the numbers of rows."""
-    values, lowest, highest = np.full((3, len(columns), count), np.nan)
-    scored, asked = np.zeros((2, len(columns), count), dtype=np.int64)
-    for run in range(count):
-        scores_of_cell = {
-            cell: having[run].scores[kind] for cell, having in lines.items() if run in having
-        }
-        answered = {
-            cell: scores[~np.isnan(scores)].tolist() for cell, scores in scores_of_cell.items()
-        }
-        means = {
-            cell: mean_percent(scores) if scores else np.nan for cell, scores in answered.items()
-        }
-        least = {
-            cell: sum(scores) / len(scores_of_cell[cell]) * 100 for cell, scores in answered.items()
-        }
-        most = {
-            cell: least[cell] + 100 * (1 - len(scores) / len(scores_of_cell[cell]))
-            for cell, scores in answered.items()
-        }
-        for place, column in enumerate(columns.values()):
-            if all(cell in scores_of_cell for cell in column.shares):
-                at = place, run
-                values[at], lowest[at], highest[at] = map(column.value, (means, least, most))
-                scored[at] = sum(len(answered[cell]) for cell in column.shares)
-                asked[at] = sum(len(scores_of_cell[cell]) for cell in column.shares)
-    return values, lowest, highest, scored, asked
+def _answered_rows(rows_of_run: RowsOfRun, cell: Cell, rows: int) -> CellRows | None:
+    """Return the first rows of a run in a cell; None where it has not answered all of them."""
+    if cell not in rows_of_run:
+        return None
+    first = rows_of_run[cell].first(rows)
+    return first if first.is_complete else None
+
+
+def _families(frame: Frame, runs: Sequence[RowsOfRun]) -> list[list[Cell]]:
+    """Return the cells in groups that share questions: the first row tells, lengths ask alike."""
+    families: dict[int, list[Cell]] = {}
+    for cell in frame.cells:
+        first = next(rows[cell] for rows in runs if cell in rows)
+        families.setdefault(int(first.questions[0]), []).append(cell)
+    return list(families.values())
+
+
+def _draws_of_means(scores: Floats, questions: Digests) -> Draws:
+    """Return draws of the means of lines of scores for the same questions, lines by draws."""
+    weights = weights_of(questions)
+    count = len(questions)
+    means = scores.mean(axis=1, keepdims=True).astype(np.float32)
+    drawn = scores.astype(np.float32) @ weights / weights.sum(axis=0)
+    spread = np.sqrt((count + 1) / (count - 1)) if count > 1 else np.nan
+    return np.asarray(means + (drawn - means) * np.float32(spread))

@@ -10,26 +10,26 @@ Models write hostile text, so it is escaped for each place that shows it:
     \u202e        any           characters that reverse or hide text written as escapes
 """
 
+import io
 import re
 import unicodedata
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ruler_data.names import short_length
-
-if TYPE_CHECKING:
-    import jinja2
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from ruler_data.names import short_length
+
+if TYPE_CHECKING:
+    import jinja2
 
 #: Categories of Unicode that show nothing, or change how other characters are shown.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -61,16 +61,6 @@ def visible(text: str, *, lines: bool = False) -> str:
     return "".join(
         ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in keep else c for c in text
     )
-
-
-def shortened(text: str, most: int = 40) -> str:
-    """Return a name as it is shown, its middle left out if it is long.
-
-    >>> shortened("org/model-kvcache-snapkv-0.25", 16)
-    'org/mod…pkv-0.25'
-    """
-    name, half = visible(text), most // 2
-    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def markdown_text(text: str) -> str:
@@ -153,63 +143,93 @@ def format_share(share: float) -> str:
     return ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
 
 
-def split_interval(cell: str) -> tuple[str, str | None]:
-    """Return a number with its mark, and its interval; None if it has none.
+def name_of(name: tuple[str | None, int | None]) -> str:
+    """Return the name of a mean.
 
-    >>> split_interval("+1.3 [0.2, 2.4] *")
-    ('+1.3 *', '0.2, 2.4')
+    >>> name_of((None, None)), name_of((None, 4096)), name_of(("vt", 4096))
+    ('mean', '4K', 'vt at 4K')
     """
-    value, bracket, remainder = cell.partition(" [")
-    interval, _, mark = remainder.partition("]")
-    return value + mark, interval if bracket else None
+    task, length = name
+    if task is None:
+        return "mean" if length is None else format_length(length)
+    return task if length is None else f"{task} at {format_length(length)}"
 
 
-#: What the caption of a table adds if a cell is underlined.
-UNDERLINED = "; underlined where it reaches the threshold of the effective length"
+def join(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
-#: The templates of pages. Those of LaTeX have `<<` and `<%` for `{{` and `{%`.
+
+#: The templates of pages.
 TEMPLATES = Path(__file__).parent / "templates"
-
-_TEX_SYNTAX: dict[str, Any] = {
-    **{"variable_start_string": "<<", "variable_end_string": ">>"},
-    **{"block_start_string": "<%", "block_end_string": "%>"},
-    **{"comment_start_string": "<#", "comment_end_string": "#>"},
-}
 
 
 def render(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
     """Return a template of pages, filled in; that of an HTML page escapes every value."""
-    kind = template.split(".")[1]
-    return _environment(kind).get_template(template).render(values).lstrip()
+    is_html = template.split(".")[1] == "html"
+    return _environment(is_html).get_template(template).render(values).lstrip()
 
 
 @cache
-def _environment(kind: str) -> "jinja2.Environment":
+def _environment(is_html: bool) -> "jinja2.Environment":
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
-        autoescape=kind == "html",
+        autoescape=is_html,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **_TEX_SYNTAX if kind == "tex" else {},
     )
-    environment.globals |= {"underlined_caption": UNDERLINED, "zip": zip}
+    environment.globals |= {"zip": zip}
     environment.filters |= {
         "fenced": fenced,
         "md": markdown_text,
-        "split_interval": split_interval,
-        "tex": latex_text,
         "visible": visible,
         "visible_lines": lambda text: visible(text, lines=True),
     }
     return environment
 
 
-#: A cell, by line and column.
-Place = tuple[int, int]
+@dataclass(frozen=True)
+class Number:
+    """A number in a table.
+
+    Attributes:
+        value: as it is shown.
+        interval: its ends, in brackets behind it.
+        beside: another score of the same rows, in parentheses.
+        level: 0 to 100, for a shade that repeats what the number says; None for no shade.
+        mark: behind all of it.
+
+    >>> print(Number("97.1", "95.0, 98.1", beside="87.0"))
+    97.1 [95.0, 98.1] (87.0)
+    """
+
+    value: str
+    interval: str = ""
+    beside: str = ""
+    level: float | None = None
+    mark: str = ""
+
+    @property
+    def short(self) -> str:
+        """The number without its interval."""
+        text = self.value + self.mark
+        return f"{text} ({self.beside})" if self.beside else text
+
+    def __str__(self) -> str:
+        text = self.value
+        if self.interval:
+            text += f" [{self.interval}]"
+        if self.beside:
+            text += f" ({self.beside})"
+        return text + self.mark
+
+
+#: A cell of a table.
+Cell = str | Number
 
 
 @dataclass(frozen=True)
@@ -222,84 +242,66 @@ class Table:
         head: the headings of the columns.
         rows: as many cells each as `head`.
         marked: indexes of the rows to emphasize.
-        bars: indexes of columns whose numbers, 0 to 100, pages also show as bars.
-        bold: cells, by line and column, that LaTeX shows bold; the heads are line 0.
-        best: what is bold, in words.
-        underlined: cells that reach a threshold.
     """
 
     name: str
     caption: str
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     marked: tuple[int, ...] = ()
-    bars: tuple[int, ...] = ()
-    bold: frozenset[Place] = frozenset()
-    best: str = ""
-    underlined: frozenset[Place] = frozenset()
 
     def __str__(self) -> str:
         return plain_text(self)
 
     def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
-        columns = (  # names stay whole, and no word of a head is cut
-            Column(Text(name), no_wrap=not place, min_width=max(map(len, name.split()), default=0))
-            for place, name in enumerate(self.head)
-        )
-        table = RichTable(*columns, box=None)
+        columns = []
+        for place, name in enumerate(self.head):  # names stay whole, and no word of a head is cut
+            width = max(map(len, name.split()), default=0)
+            side = "right" if place else "left"
+            columns.append(
+                Column(Text(name), no_wrap=not place, min_width=width, justify=side)  # type: ignore[arg-type]
+            )
+        table = RichTable(*columns, box=None, padding=(0, 1, 0, 0))
         for place, row in enumerate(self.rows):
-            table.add_row(*map(Text, row), style="bold" if place in self.marked else None)
+            cells = (Text(cell.short if isinstance(cell, Number) else cell) for cell in row)
+            table.add_row(*cells, style="bold" if place in self.marked else None)
         yield table
-        yield Text(f" {self.caption}\n", style="italic")
-
-    def _repr_html_(self) -> str:
-        # The page of a report hides this second caption, for screen readers, by its style sheet.
-        return str(self.__html__()).replace("<caption>", "<caption hidden>")
+        yield Text(f"{self.caption}\n", style="italic")
 
     def __html__(self) -> Markup:
         return Markup(render("table.html.j2", table=self))
 
-    def latex(self, notes: Sequence[str] = ()) -> str:
-        """Return the table for LaTeX, with booktabs and graphicx, never wider than the text.
+    def latex(self) -> str:
+        """Return the table for LaTeX, with booktabs."""
+        import pandas as pd
 
-        Long names stand in rows, not in columns, and intervals, which stand below their numbers,
-        are left out beside more than 12 columns. More rows than a page holds go on in another
-        table. Notes stand below.
-        """
-        grid = [[_without_owner(cell) for cell in row] for row in (self.head, *self.rows)]
-        bold, underlined = self.bold, self.underlined
-        longest = max(len(row[0]) for row in grid)
-        if len(grid) <= 2 * _WIDE and len(grid[0]) > 4 and max(map(len, grid[0][1:])) > longest:
-            grid = [list(column) for column in zip(*grid, strict=True)]
-            bold, underlined = (frozenset((x, y) for y, x in cells) for cells in (bold, underlined))
-        head, *rows = grid
-        wide = len(head) > _WIDE
-        return render(
-            "table.tex.j2",
-            name=self.name,
-            caption=self.caption.replace(", with 95 % intervals", "") if wide else self.caption,
-            head=head,
-            rows=[*enumerate(rows, 1)],
-            tallest=_TALLEST,
-            bold=bold,
-            best=self.best,
-            notes=notes,
-            underlined=underlined,
-            wide=wide,
-            most_characters=_HEAD,
+        head = [latex_text(name) for name in self.head]
+        cells = [[latex_text(str(cell)) for cell in row] for row in self.rows]
+        text: str = pd.DataFrame(cells, columns=head).to_latex(
+            index=False,
+            escape=False,
+            column_format="l" + "r" * (len(head) - 1),
+            caption=f"{latex_text(self.caption)}.",
+            label=f"tab:ruler-{self.name}",
+            position="t",
         )
+        return text
 
     def markdown(self) -> str:
         """Return the table as Markdown, below its caption."""
-        head, *rows = (
-            f"| {' | '.join(map(markdown_text, row))} |" for row in (self.head, *self.rows)
-        )
-        rule = f"|{'|'.join(['---', *['---:'] * (len(self.head) - 1)])}|"
-        return "\n".join([markdown_text(self.caption), "", head, rule, *rows, ""])
+        lines = [markdown_text(self.caption), ""]
+        lines.append(_markdown_row(self.head))
+        lines.append("|---|" + "---:|" * (len(self.head) - 1))
+        lines += [_markdown_row(row) for row in self.rows]
+        return "\n".join([*lines, ""])
+
+
+def _markdown_row(cells: Sequence[Cell]) -> str:
+    return f"| {' | '.join(markdown_text(str(cell)) for cell in cells)} |"
 
 
 class Printable(ABC):
-    """A result that prints as tables and lines of text, and that notebooks show as HTML.
+    """A result that prints as tables and lines of text.
 
     Attributes:
         notes: what a reader must know before the numbers.
@@ -313,25 +315,17 @@ class Printable(ABC):
 
     def __rich_console__(self, console: Console, _: ConsoleOptions) -> Iterator[RenderableType]:
         for display_part in self.display_parts():
-            if isinstance(display_part, str):  # what reads a pipe gets a line as one
-                wide = not console.is_terminal
-                yield Text(display_part, no_wrap=wide, overflow="ignore" if wide else "fold")
-            else:
+            if not isinstance(display_part, str):
                 yield display_part
+            elif console.is_terminal:
+                yield Text(display_part, overflow="fold")
+            else:  # what reads a pipe gets a line as one
+                yield Text(display_part, no_wrap=True, overflow="ignore")
 
     def __str__(self) -> str:
         return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        displayed = [*self.display_parts(), *(f"note: {note}" for note in self.notes)]
-        return "\n".join(
-            Markup("<p>{}</p>").format(display_part)
-            if isinstance(display_part, str)
-            else display_part._repr_html_()
-            for display_part in displayed
-        )
 
 
 def plain_text(renderable: RenderableType) -> str:
@@ -347,17 +341,3 @@ def plain_text(renderable: RenderableType) -> str:
     )
     console.print(renderable)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
-
-
-#: Rows of a table on one page of a paper, columns beside which intervals are left out, and
-#: characters of heads that stand upright.
-_TALLEST, _WIDE, _HEAD = 45, 12, 110
-
-
-def _without_owner(cell: str) -> str:
-    """Return a model's name without the organization before it.
-
-    >>> _without_owner("Qwen/Qwen3-8B"), _without_owner("1 / 2")
-    ('Qwen3-8B', '1 / 2')
-    """
-    return re.sub(r"^[\w.-]+/(?=[\w.-]+)", "", cell)

@@ -45,9 +45,9 @@ def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
         assert (line["counted"], line["hardware"]) == ("engine", "cpu")
     assert message["hardware"] == {"cpu": 40}
     assert "40 of 40 rows answered; on 'cpu'" in ruler_eval.status(tmp_path).coverage
-    scores = ruler_report.results(tmp_path, str(frozen))
-    assert "prompts counted by engine 40" in scores.results.validity_line
-    assert ("hardware", "cpu") in facts(scores.results).rows
+    scores = ruler_report.score(tmp_path, str(frozen))
+    assert "prompts counted by engine 40" in scores.scores.validity_line
+    assert ("hardware", "cpu") in facts(scores.scores).rows
     run = json.loads((tmp_path / "run.json").read_text())
     manifest = json.loads((frozen / "manifest.json").read_text())
     assert run["data"]["digests"] == {

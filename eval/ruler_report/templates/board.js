@@ -1,7 +1,7 @@
 // A click on a head sorts the rows by its column; cells without a number come last.
 "use strict";
-const body = document.querySelector("tbody");
-for (const head of document.querySelectorAll("th button")) head.addEventListener("click", () => {
+const body = document.querySelector(".board tbody");
+for (const head of document.querySelectorAll(".board th button")) head.addEventListener("click", () => {
   const cell = head.closest("th"), place = cell.cellIndex;
   const up = cell.getAttribute("aria-sort") === "descending" || (!cell.hasAttribute("aria-sort") && place < 2);
   for (const other of cell.parentNode.cells) other.removeAttribute("aria-sort");

@@ -1,0 +1,396 @@
+"""What is concluded from runs: one object, which every output prints.
+
+    scores, narrowed ─► frame ─► one array, resampled once ─► Conclusion
+
+    conclusion = conclude([load_scores("runs/x"), load_scores("runs/y")])
+    conclusion.ranks, conclusion.gap(MEAN, 1, 0), conclusion.effective(0)
+
+Two families of tests, each of which errs in 5 % of tries as a whole: the means over the frame, of
+all pairs of ranked runs; and the cells, tasks, lengths and categories, of each run against the one
+that all are compared with. Ranks and the first sentence are of the first family alone.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ruler_data.errors import RulerError
+from ruler_eval.scoring.scores import Scores
+from ruler_report.columns import MEAN, Column, Name, columns_of
+from ruler_report.effective_length import THRESHOLDS, EffectiveLength, own_length, paper_length
+from ruler_report.frame import Cell, CellRows, Frame, RowsOfRun, frame_of, rows_of
+from ruler_report.lines import Cost, cost_of, depth_grid, failures_of, lines_of
+from ruler_report.means import FEWEST, Estimate, Gap, Means, Test
+from ruler_report.names import names_of
+from ruler_report.resampling import resample
+from ruler_report.runs import RULER, barred, check_comparable, share_questions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: A score of a row, by name.
+ScoreName = Literal["official", "exact"]
+
+#: The best and the worst rank that the gaps of the means leave open.
+Ranks = tuple[int, int]
+
+#: Verdicts of a mean against another.
+BETTER, WORSE, CANNOT_TELL, UNCORRECTED = (
+    "better", "worse", "cannot tell", "not after correction",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """All that is concluded from runs.
+
+    Attributes:
+        runs: their scores, narrowed.
+        names: of the runs, all different.
+        rows: of each run by cell.
+        frame: the rows in question.
+        base: the place of the run that others are compared with.
+        headline: the score that each task leads with.
+        means: of these scores.
+        beside: means of the other score, which stands beside them: exact, or official where all
+            tasks lead with exact scores.
+        beside_name: its name.
+        forced: why runs should not be compared, by place; only where that was forced.
+        chosen: the rows that were asked for, in words.
+    """
+
+    runs: tuple[Scores, ...]
+    names: tuple[str, ...]
+    rows: tuple[RowsOfRun, ...]
+    frame: Frame
+    base: int
+    headline: Mapping[str, str]
+    means: Means
+    beside: Means
+    beside_name: ScoreName
+    forced: Mapping[int, tuple[str, ...]]
+    chosen: str = ""
+
+    @property
+    def score_name(self) -> str:
+        """The name of the scores that the tasks lead with."""
+        return "official" if self.beside_name == "exact" else "exact"
+
+    @property
+    def columns(self) -> Mapping[Name, Column]:
+        """The means in question, by name."""
+        return self.means.columns
+
+    @cached_property
+    def category_of(self) -> dict[str, str]:
+        """The category of each task."""
+        return _categories(self.runs)
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of the tasks of the frame."""
+        return tuple(dict.fromkeys(self.category_of[task] for task in self.frame.tasks))
+
+    # --- Numbers -------------------------------------------------------------------------------
+
+    def estimate(self, name: Name, run: int) -> Estimate | None:
+        """Return a mean with its interval; None where the run has not answered a cell of it."""
+        return self.means.estimate(name, run) if name in self.columns else None
+
+    def value(self, name: Name, run: int) -> float | None:
+        """Return a mean; None where the run has not answered a cell of it."""
+        return self.means.value(name, run) if name in self.columns else None
+
+    def value_beside(self, name: Name, run: int) -> float | None:
+        """Return a mean of the other score; None where the run has not answered a cell of it."""
+        return self.beside.value(name, run) if name in self.columns else None
+
+    def number(self, cell: Cell, run: int) -> int:
+        """Return the number of rows that a run's mean of a cell is of."""
+        layout = self.means.array.layouts[run]
+        return len(layout[cell]) if cell in layout else 0
+
+    # --- The first family: means over the frame ------------------------------------------------
+
+    @cached_property
+    def _mean_tests(self) -> dict[Test, bool]:
+        return self._tests_of_mean(self.means)
+
+    def _tests_of_mean(self, means: Means) -> dict[Test, bool]:
+        if MEAN not in self.columns:
+            return {}
+        return means.shown([(MEAN, run, base) for base, run in combinations(self.frame.ranked, 2)])
+
+    def mean_gap(self, run: int, base: int) -> Gap | None:
+        """Return the mean of a ranked run minus that of another; None if there is no mean."""
+        return self._mean_gap(self.means, self._mean_tests, run, base)
+
+    def mean_gap_beside(self, run: int, base: int) -> Gap | None:
+        """Return the same for the other score."""
+        return self._mean_gap(self.beside, self._mean_tests_beside, run, base)
+
+    @cached_property
+    def _mean_tests_beside(self) -> dict[Test, bool]:
+        return self._tests_of_mean(self.beside)
+
+    def _mean_gap(
+        self, means: Means, tests: Mapping[Test, bool], run: int, base: int
+    ) -> Gap | None:
+        if MEAN not in self.columns or not {run, base} <= {*self.frame.ranked}:
+            return None
+        shown = tests.get((MEAN, run, base), tests.get((MEAN, base, run), False))
+        return replace(means.difference(MEAN, run, base), shown=shown)
+
+    def verdict(self, run: int, base: int) -> str:
+        """Return what the means of two ranked runs show of the first."""
+        return verdict_of(self.mean_gap(run, base))
+
+    @cached_property
+    def ranks(self) -> dict[int, Ranks]:
+        """The best and the worst rank of each ranked run; none where a cell has too few rows."""
+        ranked = self.frame.ranked
+        if MEAN not in self.columns or len(ranked) < 2 or self.fewest < FEWEST:
+            return {}
+        ranks = {}
+        for run in ranked:
+            verdicts = [self.verdict(run, rival) for rival in ranked if rival != run]
+            best = 1 + verdicts.count(WORSE)
+            worst = len(ranked) - verdicts.count(BETTER)
+            ranks[run] = best, worst
+        return ranks
+
+    @property
+    def fewest(self) -> int:
+        """Number of rows of the smallest cell."""
+        return min(self.frame.rows.values(), default=0)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The runs: the ranked ones by their mean, the best first, then the others."""
+
+        def key(run: int) -> tuple[bool, float]:
+            value = self.value(MEAN, run)
+            return run not in self.frame.ranked, -1.0 if value is None else -value
+
+        return sorted(range(len(self.runs)), key=key)
+
+    # --- The second family: cells, tasks, lengths, categories ----------------------------------
+
+    @cached_property
+    def compared(self) -> list[int]:
+        """The ranked runs that are compared with the base; none if the base has no rank."""
+        if self.base not in self.frame.ranked or not self.columns:
+            return []
+        return [run for run in self.order if run in self.frame.ranked and run != self.base]
+
+    @cached_property
+    def _cell_tests(self) -> dict[Test, bool]:
+        names = [name for name in self.columns if name != MEAN]
+        return self.means.shown([(name, run, self.base) for run in self.compared for name in names])
+
+    def gap(self, name: Name, run: int) -> Gap | None:
+        """Return a mean of a compared run minus that of the base; each family has its own tests."""
+        if run not in self.compared or name not in self.columns:
+            return None
+        if name == MEAN:
+            return self.mean_gap(run, self.base)
+        shown = self._cell_tests[name, run, self.base]
+        return replace(self.means.difference(name, run, self.base), shown=shown)
+
+    def retention(self, name: Name, run: int) -> Estimate | None:
+        """Return a mean of a compared run in percent of the base's."""
+        if run not in self.compared or name not in self.columns:
+            return None
+        return self.means.ratio(name, run, self.base)
+
+    def is_paired(self, run: int) -> bool:
+        """Whether a run was asked the base's questions."""
+        return share_questions(self.rows[self.base], self.rows[run])
+
+    # --- Effective length ----------------------------------------------------------------------
+
+    @cached_property
+    def thresholds(self) -> list[float]:
+        """The paper's threshold for each run."""
+        return [THRESHOLDS[group_of(run)] for run in self.runs]
+
+    def paper_length(self, run: int) -> EffectiveLength | None:
+        """Return the effective length by the paper's threshold; None for other tasks or suites."""
+        if self.runs[run].run.data.suite != RULER or not self.columns:
+            return None
+        return paper_length(self.means, run, self.thresholds[run])
+
+    def own_length(self, run: int) -> EffectiveLength | None:
+        """Return the effective length at 85 % of the run's own score at the shortest length."""
+        return own_length(self.means, run) if self.columns else None
+
+    def effective(self, run: int) -> EffectiveLength | None:
+        """Return the effective length that is named first."""
+        return self.paper_length(run) or self.own_length(run)
+
+    # --- What the same rows say besides --------------------------------------------------------
+
+    def lines(self, run: int) -> "pd.DataFrame":
+        """Return the lines of a run's table that its means are of."""
+        if run not in self._lines:
+            layout = self.means.array.layouts[run]
+            cells = {cell: self.rows[run][cell].index[: len(layout[cell])] for cell in layout}
+            self._lines[run] = lines_of(self.runs[run].table, cells)
+        return self._lines[run]
+
+    @cached_property
+    def _lines(self) -> dict[int, "pd.DataFrame"]:
+        return {}
+
+    def failures(self, run: int) -> "pd.DataFrame":
+        """Return how many lines failed in which way: tasks and lengths by labels."""
+        return failures_of(self.lines(run))
+
+    def depth(self, run: int) -> "pd.DataFrame":
+        """Return the percentage of needles that answers name: bins of depth by lengths."""
+        return depth_grid(self.lines(run), self.frame.lengths)
+
+    def cost(self, run: int) -> Cost:
+        """Return what the answers cost."""
+        return cost_of(self.lines(run))
+
+    def flips(self, run: int) -> "pd.DataFrame":
+        """Return the rows that one of a compared run and the base has right, and not the other.
+
+        Columns: task, length, index, index_base, score, score_base; those that differ most first.
+        """
+        import pandas as pd
+
+        pieces = []
+        for task, length in self.frame.cells:
+            old = self._row_scores((task, length), self.base)
+            new = self._row_scores((task, length), run)
+            both = old.merge(new, on="question", suffixes=("_base", ""))
+            flipped = both[(both["score"] == 1) != (both["score_base"] == 1)]
+            pieces.append(flipped.assign(task=task, length=length))
+        flips = pd.concat(pieces, ignore_index=True)
+        change = (flips["score"] - flips["score_base"]).abs()
+        return flips.iloc[(-change).argsort(kind="stable")]
+
+    def flip_counts(self, run: int) -> tuple[int, int]:
+        """Return how many rows are right in the base alone, and how many in the run alone."""
+        flips = self.flips(run)
+        lost = int((flips["score"] < flips["score_base"]).sum())
+        return lost, len(flips) - lost
+
+    def _row_scores(self, cell: Cell, run: int) -> "pd.DataFrame":
+        import pandas as pd
+
+        rows = self.rows[run][cell].first(self.frame.rows[cell])
+        score = getattr(rows, self.headline[cell[0]])
+        return pd.DataFrame({"question": rows.questions, "index": rows.index, "score": score})
+
+    @property
+    def refused(self) -> list[int]:
+        """The runs that `score` refuses."""
+        return [place for place, run in enumerate(self.runs) if run.validity.refusals]
+
+
+def verdict_of(gap: Gap | None) -> str:
+    """Return what a difference shows of its first run."""
+    if gap is None:
+        return CANNOT_TELL
+    if gap.shown:
+        return BETTER if gap.value > 0 else WORSE
+    return UNCORRECTED if gap.is_clear else CANNOT_TELL
+
+
+def conclude(
+    runs: Sequence[Scores],
+    *,
+    base: int = 0,
+    score: ScoreName | None = None,
+    partial: bool = False,
+    claimed: bool = False,
+    force: bool = False,
+    chosen: str = "",
+) -> Conclusion:
+    """Return the conclusion of runs whose tables are already narrowed.
+
+    Args:
+        runs: their scores.
+        base: the place of the run that others are compared with.
+        score: that is compared; by default that which the tasks lead with.
+        partial: show unanswered rows as wrong; runs with such rows have no rank.
+        claimed: rank also runs whose scores cannot be made again here.
+        force: compare runs although protocols differ.
+        chosen: the rows that were asked for, in words.
+
+    Raises:
+        RulerError: runs cannot be compared, or one has no row.
+    """
+    rows = [rows_of(run.table) for run in runs]
+    names = names_of(runs)
+    for name, of_run in zip(names, rows, strict=True):
+        if not any(cell.answered for cell in of_run.values()):
+            raise RulerError(name, "no row has a score; resume the run, or leave it out")
+    forced = check_comparable(runs, names, rows, force=force)
+    frame = frame_of(rows, barred(runs, claimed=claimed), partial=partial)
+    if partial:
+        rows = [_filled(of_run) for of_run in rows]
+    columns = columns_of(frame, _categories(runs))
+    headline: dict[str, str] = {}
+    for run in runs:
+        for name, task in run.tasks.items():
+            headline[name] = score or task.headline
+    leads_with_exact = all(headline[task] == "exact" for task in frame.tasks)
+    beside_name: ScoreName = "official" if frame.tasks and leads_with_exact else "exact"
+    identities = [_identity(run, of_run) for run, of_run in zip(runs, rows, strict=True)]
+    return Conclusion(
+        runs=tuple(runs),
+        names=tuple(names),
+        rows=tuple(rows),
+        frame=frame,
+        base=base,
+        headline=headline,
+        means=Means(resample(frame, rows, headline), columns, identities),
+        beside=Means(resample(frame, rows, beside_name), columns, identities),
+        beside_name=beside_name,
+        forced=forced,
+        chosen=chosen,
+    )
+
+
+def group_of(run: Scores) -> str:
+    """Return whose thresholds apply: `base` to plain text, `aligned` where a template is used.
+
+    Rows of upstream's editions can contain the template; they are run with the protocol `base`.
+    """
+    is_plain = run.run.protocol == "base" and run.chat_template in ("", "base")
+    return "base" if is_plain else "aligned"
+
+
+def _categories(runs: Sequence[Scores]) -> dict[str, str]:
+    """Return the category of each task."""
+    return {name: task.category for run in runs for name, task in run.tasks.items()}
+
+
+def _filled(rows: RowsOfRun) -> dict[Cell, CellRows]:
+    """Return rows with unanswered ones as wrong."""
+    filled = {}
+    for cell, of_cell in rows.items():
+        official = np.nan_to_num(of_cell.official)
+        exact = np.nan_to_num(of_cell.exact)
+        filled[cell] = replace(of_cell, official=official, exact=exact)
+    return filled
+
+
+def _identity(run: Scores, rows: RowsOfRun) -> Hashable:
+    """Return what tells a run from others: the same answers to all rows are one run."""
+    if not all(cell.is_complete for cell in rows.values()):
+        return object()
+    digest = sha256()
+    for cell in rows.values():
+        for column in (cell.official, cell.exact, cell.questions):
+            digest.update(np.ascontiguousarray(column).tobytes())
+    return run.fingerprint, digest.digest()

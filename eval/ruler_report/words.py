@@ -1,0 +1,351 @@
+"""A conclusion in words: every sentence is read from its verdicts, and quotes what runs say."""
+
+from collections.abc import Iterable, Iterator
+
+from ruler_data.names import counted
+from ruler_report.columns import MEAN
+from ruler_report.conclusion import (
+    BETTER,
+    CANNOT_TELL,
+    UNCORRECTED,
+    WORSE,
+    Conclusion,
+    Ranks,
+)
+from ruler_report.means import FEWEST
+from ruler_report.runs import notes_of
+from ruler_report.typesetting import format_length, format_number, join, visible
+
+#: Comparisons that are stated one by one; more are only counted.
+SPELLED = 4
+#: What the two families of tests promise.
+FAMILIES = (
+    "Two families of tests, each of which errs in 5 % of tries as a whole: the means of all pairs "
+    "of ranked runs, which ranks and the first sentence are of; and the cells, tasks, lengths and "
+    "categories of each run against the one that it is compared with, which stars are of."
+)
+
+
+def format_ranks(ranks: Ranks | None) -> str:
+    """Return an interval of ranks.
+
+    >>> format_ranks((1, 1)), format_ranks((2, 4)), format_ranks(None)
+    ('1', '2-4', '')
+    """
+    if ranks is None:
+        return ""
+    low, high = ranks
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def frame_line(conclusion: Conclusion) -> str:
+    """Return the rows in question."""
+    frame = conclusion.frame
+    if not frame.cells:
+        return "frame: no task at a length is complete in all runs; no means, no ranks"
+    sizes = sorted({*frame.rows.values()})
+    rows = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+    lengths = ", ".join(map(format_length, frame.lengths))
+    noun = "row" if sizes == [1] else "rows"
+    text = f"frame: {counted(len(frame.tasks), 'task')} at {lengths}, {rows} {noun} of each"
+    if conclusion.chosen:
+        text += f" ({conclusion.chosen})"
+    if frame.left_out:
+        names = [f"{task}_{length}" for task, length in frame.left_out]
+        text += f"; left out: {_first_of(names)}"
+    return text
+
+
+def _first_of(names: list[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    text = ", ".join(names[:3])
+    more = len(names) - 3
+    return f"{text} and {counted(more, 'more config')}" if more > 0 else text
+
+
+def headline(conclusion: Conclusion) -> str:
+    """Return what the means over the frame show, in one sentence."""
+    if len(conclusion.runs) == 1:
+        return _alone(conclusion)
+    if not conclusion.ranks:
+        return f"No run is ranked: {_why_no_ranks(conclusion)}."
+    best, *others = [run for run in conclusion.order if run in conclusion.ranks]
+    name = conclusion.names[best]
+    lead = f"{name} has the highest mean, {conclusion.estimate(MEAN, best)}"
+    ties = [run for run in others if _is_tie(conclusion, best, run)]
+    if ties:
+        equals = _few([conclusion.names[run] for run in ties])
+        lead = f"{name} shares the highest mean with {equals}, {conclusion.estimate(MEAN, best)}"
+    groups: dict[str, list[str]] = {}
+    for run in others:
+        groups.setdefault(conclusion.verdict(best, run), []).append(conclusion.names[run])
+    if groups.keys() == {BETTER}:
+        ranked = "ranked run" if conclusion.frame.unranked else "run"
+        return f"{lead}; it is better than every other {ranked}."
+    sentences = [lead]
+    if CANNOT_TELL in groups:
+        sentences.append(f"it cannot be told apart from {_few(groups[CANNOT_TELL])}")
+    if UNCORRECTED in groups:
+        names = _few(groups[UNCORRECTED])
+        sentences.append(f"it is not shown to be better than {names} after the correction")
+    if BETTER in groups:
+        sentences.append(f"it is better than {_few(groups[BETTER])}")
+    return f"{'; '.join(sentences)}."
+
+
+def _is_tie(conclusion: Conclusion, first: int, second: int) -> bool:
+    """Whether two means are equal but for the last digits of a float."""
+    gap = conclusion.mean_gap(first, second)
+    return gap is not None and abs(gap.value) < 1e-9
+
+
+def _few(names: list[str]) -> str:
+    """Return names as a list in a sentence; many are only counted."""
+    return join(names) if len(names) <= SPELLED else f"{len(names)} runs"
+
+
+def _alone(conclusion: Conclusion) -> str:
+    """Return the mean of one run, at its shortest and its longest length."""
+    estimate = conclusion.estimate(MEAN, 0)
+    if estimate is None:
+        return f"{conclusion.names[0]}: no task at a length is complete."
+    lengths = conclusion.frame.lengths
+    text = f"{conclusion.names[0]}: mean of {counted(len(conclusion.frame.tasks), 'task')}"
+    text += f" {estimate}"
+    beside = format_number(conclusion.value_beside(MEAN, 0), 1)
+    text += f", {conclusion.beside_name} {beside}"
+    if len(lengths) > 1:
+        ends = []
+        for length in (lengths[0], lengths[-1]):
+            value = format_number(conclusion.value((None, length), 0), 1)
+            ends.append(f"{value} at {format_length(length)}")
+        text += f"; {' and '.join(ends)}"
+    return f"{text}."
+
+
+def _why_no_ranks(conclusion: Conclusion) -> str:
+    if not conclusion.frame.cells:
+        return "no task at a length is complete in all runs"
+    if len(conclusion.frame.ranked) < 2:
+        return "; ".join(f"{name}: {why}" for name, why in unranked(conclusion))
+    return f"a task has fewer than {FEWEST} rows"
+
+
+def unranked(conclusion: Conclusion) -> Iterator[tuple[str, str]]:
+    """Yield the names of runs without a rank, with the reason."""
+    for run, why in conclusion.frame.unranked.items():
+        yield conclusion.names[run], why
+
+
+def warnings(conclusion: Conclusion) -> list[str]:
+    """Return what stands before everything else: runs that `score` refuses, and others unranked.
+
+    Of one run alone the missing rank is not worth a word, what `score` refuses is.
+    """
+    if len(conclusion.runs) == 1:
+        refusals = conclusion.runs[0].validity.refusals
+        lines = [f"{conclusion.names[0]}: `score` refuses it: {visible('; '.join(refusals))}"]
+        return lines if refusals else []
+    return [f"{name} has no rank: {why}" for name, why in unranked(conclusion)]
+
+
+def further(conclusion: Conclusion) -> list[str]:
+    """Return what the first sentence leaves out."""
+    lines = [*against(conclusion), *_other_leader(conclusion)]
+    if len(conclusion.runs) == 1:
+        lines += [*_reach(conclusion), *_lowest_task(conclusion)]
+    return lines
+
+
+def against(conclusion: Conclusion) -> Iterator[str]:
+    """Yield how the other runs compare with the base: each, or in groups if many."""
+    compared = conclusion.compared
+    if len(compared) <= SPELLED:
+        for run in compared:
+            yield compare_sentence(conclusion, run)
+        return
+    openings = {
+        BETTER: "Better than",
+        WORSE: "Worse than",
+        CANNOT_TELL: "Not told apart from",
+        UNCORRECTED: "Not shown to differ, after the correction, from",
+    }
+    base = conclusion.names[conclusion.base]
+    for verdict, opening in openings.items():
+        names = [
+            conclusion.names[run]
+            for run in compared
+            if conclusion.verdict(run, conclusion.base) == verdict
+        ]
+        if names:
+            yield f"{opening} {base}: {_few(names)}."
+
+
+def compare_sentence(conclusion: Conclusion, run: int) -> str:
+    """Return what the means of a run and of the base show."""
+    base = conclusion.base
+    names = conclusion.names[run], conclusion.names[base]
+    meanings = {
+        BETTER: f"{names[0]} is better",
+        WORSE: f"{names[1]} is better",
+        UNCORRECTED: "not shown after the correction for all pairs",
+        CANNOT_TELL: "cannot tell them apart",
+    }
+    verdict = conclusion.verdict(run, base)
+    text = f"{names[0]} minus {names[1]}: {conclusion.mean_gap(run, base)} points: "
+    text += meanings[verdict]
+    if verdict in (BETTER, WORSE) and any(conclusion.runs[place].claimed for place in (run, base)):
+        text += ", if what is claimed holds"
+    return f"{text}.{_contradiction(conclusion, run)}"
+
+
+def _contradiction(conclusion: Conclusion, run: int) -> str:
+    """Return that the two scores point in opposite directions; empty if they do not."""
+    gap = conclusion.mean_gap(run, conclusion.base)
+    beside = conclusion.mean_gap_beside(run, conclusion.base)
+    if gap is None or beside is None or gap.value * beside.value >= 0:
+        return ""
+    if not (gap.is_clear or beside.is_clear):
+        return ""
+    return (
+        f" {conclusion.score_name.capitalize()} and {conclusion.beside_name} scores differ in "
+        f"sign: {gap} and {beside}; an answer that names more than what is asked is right by the "
+        "official score alone."
+    )
+
+
+def _other_leader(conclusion: Conclusion) -> Iterator[str]:
+    """Yield that another run leads by the other score."""
+    ranked = [run for run in conclusion.order if run in conclusion.ranks]
+    if not ranked:
+        return
+    values = {run: conclusion.value_beside(MEAN, run) or 0.0 for run in ranked}
+    leader = max(ranked, key=lambda run: values[run])
+    if values[leader] > values[ranked[0]]:
+        yield (
+            f"By the {conclusion.beside_name} score {conclusion.names[leader]} leads: "
+            f"{values[leader]:.1f}, {conclusion.names[ranked[0]]} has {values[ranked[0]]:.1f}."
+        )
+
+
+def _lowest_task(conclusion: Conclusion) -> Iterator[str]:
+    """Yield the lowest task of one run, where one alone is lowest."""
+    values = {task: conclusion.value((task, None), 0) for task in conclusion.frame.tasks}
+    known = {task: value for task, value in values.items() if value is not None}
+    lowest = [task for task, value in known.items() if value == min(known.values())]
+    if len(known) > 1 and len(lowest) == 1:
+        yield f"Lowest task: {lowest[0]}, {conclusion.estimate((lowest[0], None), 0)}."
+
+
+def _reach(conclusion: Conclusion) -> Iterator[str]:
+    """Yield the effective lengths of one run; of several they stand in the first table."""
+    texts = []
+    paper = conclusion.paper_length(0)
+    if paper:
+        texts.append(f"{paper} (mean of at least {paper.threshold:g})".replace(") (", "; "))
+    own = conclusion.own_length(0)
+    if own:
+        shortest = format_length(conclusion.frame.lengths[0])
+        texts.append(f"{own} at 85 % of its own {shortest} ({own.threshold:.1f})")
+    if texts:
+        declared = conclusion.runs[0].window[0]
+        window = f", of {format_length(declared)} declared" if declared else ""
+        yield f"Effective length: {'; '.join(texts)}{window}."
+
+
+def validity_lines(conclusion: Conclusion) -> list[str]:
+    """Return for each run what its scores rest on; equal lines stand once."""
+    lines = [
+        (conclusion.names[run], visible(conclusion.runs[run].validity_line))
+        for run in conclusion.order
+    ]
+    return [*attributed(lines, len(conclusion.runs))]
+
+
+def notes(conclusion: Conclusion) -> list[str]:
+    """Return what a reader must know of the runs, and of how they compare."""
+    lines: list[tuple[str, str]] = []
+    for name, run in zip(conclusion.names, conclusion.runs, strict=True):
+        missing = run.rows - run.answered
+        if missing:
+            lines.append((name, f"incomplete: {missing:,} of {run.rows:,} rows have no score"))
+        lines += [(name, note) for note in notes_of(run)]
+    base = conclusion.names[conclusion.base]
+    for place, problems in conclusion.forced.items():
+        lines += [
+            (conclusion.names[place], f"compared with {base} although {why}") for why in problems
+        ]
+    for place in conclusion.compared:
+        basis = basis_of(conclusion, place)
+        if basis != "paired: the same rows":
+            lines.append((conclusion.names[place], f"compared with {base}, {basis}"))
+    return [*attributed(lines, len(conclusion.runs))]
+
+
+def attributed(lines: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
+    """Yield each text once, after the names of the runs that it is about."""
+    about: dict[str, list[str]] = {}
+    for name, text in lines:
+        about.setdefault(text, []).append(name)
+    for text, names in about.items():
+        whose = "all runs" if len(names) == runs > 2 else join([*dict.fromkeys(names)])
+        yield f"{whose}: {text}"
+
+
+def basis_of(conclusion: Conclusion, run: int) -> str:
+    """Return how a run is compared with the base."""
+    first = conclusion.runs[conclusion.base].run.data
+    second = conclusion.runs[run].run.data
+    if not conclusion.is_paired(run):
+        seeds = "; the seeds differ" if first.seed != second.seed else ""
+        return f"unpaired: no question is shared{seeds}"
+    shared = first.digests.keys() & second.digests.keys()
+    if all(first.digests[name] == second.digests[name] for name in shared):
+        return "paired: the same rows"
+    text = "paired: the same questions"
+    if first.tokenizer != second.tokenizer:
+        tokenizers = " and ".join(visible(data.tokenizer) for data in (first, second))
+        text += f", haystacks cut to each run's tokens ({tokenizers})"
+    if first.inputs != second.inputs and _ask_alike_on_other_rows(conclusion, run):
+        text += "; the sources or reserves of the rows may differ"
+    return text
+
+
+def _ask_alike_on_other_rows(conclusion: Conclusion, run: int) -> bool:
+    """Whether a config of two runs asks the same in rows that differ."""
+    first = conclusion.runs[conclusion.base]
+    second = conclusion.runs[run]
+    for name, digest in first.question_digests.items():
+        is_same = first.run.data.digests.get(name) == second.run.data.digests.get(name)
+        if digest == second.question_digests.get(name) and not is_same:
+            return True
+    return False
+
+
+def about(conclusion: Conclusion) -> str:
+    """Return protocol, edition, data, tokenizer, day and hardware of the runs, each value once."""
+    runs = conclusion.runs
+    days = sorted({run.date for run in runs if run.date})
+    facts: dict[str, list[str]] = {
+        "protocol": [run.run.protocol for run in runs],
+        "edition": [run.run.data.edition for run in runs],
+        "data version": [run.run.data.data_version for run in runs],
+        "tokenizer": [run.run.data.tokenizer for run in runs],
+        "hardware": [name for run in runs for name in run.validity.hardware],
+    }
+    if days:
+        facts["run on"] = [" to ".join(dict.fromkeys((days[0], days[-1])))]
+    return "; ".join(
+        f"{name} {' and '.join(map(visible, dict.fromkeys(values)))}"
+        for name, values in facts.items()
+        if values
+    )
+
+
+def title(conclusion: Conclusion) -> str:
+    """Return the title of a page."""
+    suites = sorted({run.run.data.suite for run in conclusion.runs})
+    name = "RULER" if suites == ["ruler"] else f"Suite {', '.join(map(visible, suites))}"
+    if len(conclusion.runs) > SPELLED:
+        return f"{name}: {len(conclusion.runs)} runs"
+    return f"{name}: {', '.join(conclusion.names[run] for run in conclusion.order)}"
