@@ -108,6 +108,60 @@ def test_an_edited_gold_answer_or_mean_differs(kvpress: Path, tmp_path: Path) ->
     assert audits.exit_status == 1 and audits.failure == f"differs: cwe_{LENGTH}"
 
 
+def test_two_edited_tasks_differ(kvpress: Path, tmp_path: Path) -> None:
+    """Gold answers of all rows of one task and of the first rows of another are edited."""
+    frame = pd.read_csv(kvpress / "predictions.csv", dtype=str)
+    for task, edited in (("niah_single_1", range(ROWS)), ("vt", (0, 2))):
+        places = frame.index[frame["task"] == task]
+        for index in edited:
+            frame.loc[places[index], "answer"] = "['1112223']"
+    for name in ("config.yaml", "metrics.json"):
+        (tmp_path / name).write_text((kvpress / name).read_text())
+    frame.to_csv(tmp_path / "predictions.csv", index=False)
+    audits = audit(tmp_path)
+    assert audits.exit_status == 1, str(audits)
+    assert audits.failure == f"differs: niah_single_1_{LENGTH}, vt_{LENGTH}"
+    gold = {line.name: line.gold for line in audits[0].lines}
+    assert gold[f"niah_single_1_{LENGTH}"] == 0 and gold[f"vt_{LENGTH}"] == ROWS - 2
+
+
+def test_sampled_rows_are_told_by_their_gold_answers(kvpress: Path, tmp_path: Path) -> None:
+    """Of kvpress's runs with a fraction the rows are in random order, and have no numbers."""
+    frame = pd.read_csv(kvpress / "predictions.csv", dtype=str)
+    tasks = frame[frame["task"].isin(["niah_multikey_2", "cwe"])]
+    sampled = tasks.sample(frac=0.7, random_state=3)
+    sampled.to_csv(tmp_path / "predictions.csv", index=False)
+    (tmp_path / "config.yaml").write_text(f"data_dir: '{LENGTH}'\nfraction: 0.7\n")
+    (found,) = audits = audit(tmp_path)
+    assert audits.exit_status == 0, str(audits)
+    assert OLD in found.origin.editions and found.scores is not None
+    table = found.scores.to_pandas()
+    means = table.groupby("task")["official"].mean()
+    for task, rows in sampled.groupby("task"):
+        numbers = sorted(rows.index - min(tasks.index[tasks["task"] == task]))
+        answered = table[(table["task"] == task) & table["official"].notna()]
+        assert answered["index"].tolist() == numbers
+        expected = [score(rows_of(OLD, task, "2.2.0")[number]) for number in numbers]
+        assert means[task] == pytest.approx(sum(expected) / len(expected))
+    (without,) = audits = audit(tmp_path, tokenizer="mistral")
+    assert audits.exit_status == 3 and "its rows were sampled" in without.lines[0].reason
+
+
+def test_a_length_that_no_name_tells_is_found(kvpress: Path, tmp_path: Path) -> None:
+    """By gold answers where a record has its question alone, and by its prompt's tokens."""
+    frame = pd.read_csv(kvpress / "predictions.csv", dtype=str)
+    frame[frame["task"] == "niah_multikey_2"].to_csv(tmp_path / "predictions.csv", index=False)
+    (found,) = audits = audit(tmp_path)
+    assert audits.exit_status == 0 and found.lines[0].name == f"niah_multikey_2_{LENGTH}"
+    path = tmp_path / "whole" / "cwe.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines_of("upstream", "cwe")))
+    (found,) = audits = audit(path)
+    assert audits.exit_status == 0 and found.lines[0].name == f"cwe_{LENGTH}"
+    (found,) = audits = audit(path, tokenizer="mistral")
+    assert audits.exit_status == 3 and found.lines[0].name == "cwe" and found.unknown
+
+
 def test_without_the_tokenizer_edition_and_words_are_known_and_cwe_is_not(kvpress: Path) -> None:
     (found,) = audits = audit(kvpress, tokenizer="mistral")
     assert audits.exit_status == 3 and not found.tokenizer
@@ -189,13 +243,19 @@ def test_answers_of_every_tool_are_audited(tool: str, tmp_path: Path) -> None:
     if tool == "lm-eval":
         results = {f"ruler_{task}": {f"{LENGTH},none": mean} for task, mean in means.items()}
         (tmp_path / "results_2026.json").write_text(json.dumps({"results": results}))
+    if tool == "NeMo-Skills":
+        metrics = {
+            f"ruler.mistral_4096.{task}": {"pass@1": {"num_entries": ROWS, "accuracy": 100 * mean}}
+            for task, mean in means.items()
+        }
+        (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     audits = audit(tmp_path, length="4k")
     assert audits.exit_status == 0, str(audits)
     lines = [line for found in audits for line in found.lines]
     assert {found.tool for found in audits} == {tool} and len(lines) == 2
     for line in lines:
         assert line.official == pytest.approx(means[line.name.removesuffix(f"_{LENGTH}")])
-        assert bool(line.printed) is (tool != "NeMo-Skills")
+        assert line.printed
 
 
 def test_nothing_to_audit_is_said(tmp_path: Path) -> None:

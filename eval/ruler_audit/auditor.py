@@ -6,7 +6,6 @@ answers alone, and those came with the answers.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ruler_audit.answers import Group
-from ruler_audit.editions import Finder, Origin, agreed
+from ruler_audit.editions import PUBLISHED_ROWS, Finder, Origin, agreed, placed
 from ruler_builders.exchange.layouts import all_tasks
 from ruler_builders.pipeline.build import build_folder
 from ruler_builders.pipeline.plan import BuildPlan, select_suite
@@ -34,6 +33,8 @@ from ruler_eval.scoring.scores import Scores, score_predictions
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "cannot be known"
 #: The exit status of each verdict.
 STATUS = {AGREES: 0, DIFFERS: 1, UNKNOWN: 3}
+#: Tasks whose gold answers depend on each token of a row.
+TELLING = ("cwe", "fwe")
 #: How a tool sends RULER's rows, where it is not asked otherwise.
 PROTOCOLS = {"kvpress": "completion", "NeMo Gym": "chat", "RULER v2": "chat"}
 
@@ -149,7 +150,7 @@ class Auditor:
     """
 
     def __init__(self, groups: Sequence[Group], finder: Finder) -> None:
-        self._groups = sorted(groups, key=lambda group: _place(group.task))
+        self._groups = sorted(groups, key=lambda group: _order(group.task))
         self._length = groups[0].length
         self._finder = finder
         self._origins: dict[str, Origin] = {}
@@ -165,12 +166,15 @@ class Auditor:
             scores = None
             if self._rebuild(origin, folder, workers, advance):
                 known = self._rebuilt_rows(folder)
+                self._place(known)
                 scores = self._score(folder, known)
         lines = tuple(self._line(group, known, scores) for group in self._groups)
         tokenizer = origin.tokenizers[0] if known else ""
         first = self._groups[0]
         places = {group.place for group in self._groups}
-        place = places.pop() if len(places) == 1 else str(first.folder)
+        place = str(first.run)
+        if len(places) == 1:
+            place = places.pop()
         audit = Audit(place, first.tool, origin, tokenizer, lines)
         if scores is not None:
             labels = scores.table["label"].value_counts().to_pylist()
@@ -196,15 +200,31 @@ class Auditor:
             return replace(known, tokenizers=named)
         tested = [group for group in self._groups if _depends_on_tokenizer(group)]
         for group in tested:
-            origin = self._origins[group.name]
-            self._origins[group.name] = self._finder.with_tokenizers(group, origin, known)
-        origins = [self._origins[group.name] for group in tested]
-        makes = Counter(name for origin in origins for name in origin.tokenizers)
-        best = max(makes.values(), default=0)
-        # One task may hold edited answers; a tokenizer that fails at more of them is another one.
-        enough = best >= max(1, len(tested) - 1)
-        names = tuple(name for name, number in makes.items() if enough and number == best)
+            origin = self._finder.with_tokenizers(group, self._origins[group.name], known)
+            self._origins[group.name] = origin
+            if origin.tokenizers and not known.editions:
+                known = origin
+        names = self._tokenizers(tested)
         return replace(agreed([*self._origins.values()]), tokenizers=names)
+
+    def _tokenizers(self, tested: Sequence[Group]) -> tuple[str, ...]:
+        """Return the tokenizers that draw the gold answers of enough tasks.
+
+        A task may hold edited answers. A tokenizer that is like that of the rows draws some tasks,
+        but never cwe or fwe, whose gold answers depend on each token.
+        """
+        tasks: dict[str, list[str]] = {}
+        for group in tested:
+            for name in self._origins[group.name].tokenizers:
+                tasks.setdefault(name, []).append(group.task)
+        best = max(map(len, tasks.values()), default=0)
+        names = []
+        for name, drawn in tasks.items():
+            tells = bool({*TELLING} & {*drawn}) and 2 * len(drawn) >= len(tested)
+            is_enough = tells or len(drawn) >= len(tested) - 1
+            if len(drawn) == best and is_enough:
+                names.append(name)
+        return tuple(names)
 
     def _rebuild(
         self, origin: Origin, folder: Path, workers: int, advance: Callable[[str, int], None]
@@ -217,6 +237,8 @@ class Auditor:
             return False
         assert self._length is not None
         rows = 1 + max(answer.index for group in groups for answer in group.rows)
+        if any(group.is_sampled for group in groups):
+            rows = max(rows, PUBLISHED_ROWS)
         plan = BuildPlan(
             origin.tokenizers[0],
             select_suite("ruler", [group.task for group in groups], [self._length], rows, None),
@@ -269,6 +291,15 @@ class Auditor:
             if path.is_file():
                 rows[group.name] = [*read_rows(path)]
         return rows
+
+    def _place(self, known: Mapping[str, Sequence[Row]]) -> None:
+        """Number the answers to sampled rows by the rows that they fit."""
+        groups = list[Group]()
+        for group in self._groups:
+            if group.is_sampled and group.name in known:
+                group = placed(group, known[group.name])
+            groups.append(group)
+        self._groups = groups
 
     # --- Scores ----------------------------------------------------------------------------------
 
@@ -323,7 +354,7 @@ class Auditor:
         return line
 
 
-def _place(task: str) -> int:
+def _order(task: str) -> int:
     names = [*TASKS]
     return names.index(task) if task in names else len(names)
 
@@ -423,10 +454,14 @@ class Audits(tuple[Audit, ...]):
 
 def audit_groups(groups: Sequence[Group], finder: Finder, workers: int) -> Audits:
     """Return the audit of each folder and length."""
-    parts: dict[tuple[Path, int | None], list[Group]] = {}
+    runs: dict[tuple[Path, int | None], list[Group]] = {}
     for group in groups:
-        parts.setdefault((group.folder, group.length), []).append(group)
+        runs.setdefault((group.run, group.length), []).append(group)
+    audits = []
     with progress(None, "auditing") as advance:
-        return Audits(
-            Auditor(members, finder).audit(workers, advance) for members in parts.values()
-        )
+        for members in runs.values():
+            if members[0].length is None:
+                length = finder.length_of(members)
+                members = [replace(group, length=length) for group in members]
+            audits.append(Auditor(members, finder).audit(workers, advance))
+    return Audits(audits)

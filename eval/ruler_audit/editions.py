@@ -32,12 +32,20 @@ from ruler_builders.upstream import (
 from ruler_builders.upstream.sources import WORDS_VERSIONS
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED
+from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Task, Vt
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import REGISTRY
 
 #: Rows whose gold answers are compared with what an edition draws.
-ROWS = 5
+ROWS = 8
+#: Rows of a task that others publish, of which some sampled.
+PUBLISHED_ROWS = 500
+#: Sampled rows that the first rows of an edition hold on average; with none of them it is another.
+EXPECTED = 12
+#: Characters of the shortest prompt that is taken for a whole one, and of the question at its end,
+#: which tools word for themselves.
+WHOLE_PROMPT, QUESTION = 2000, 400
 #: Probes of the search for the size of vt's example, the usual number first.
 EXAMPLE_PROBES = (3, 4, 2, 5)
 #: Versions of wonderwords.
@@ -111,6 +119,11 @@ class Finder:
         if any(answer.outputs is None for answer in group.rows):
             return Origin(reason="its records hold no gold answers")
         try:
+            if isinstance(task.params, Qa) and group.is_sampled:
+                return self._by_question(group, task.params.source)
+            if group.is_sampled:
+                reason = "its rows were sampled, and only the tokenizer of the rows tells them"
+                return Origin(length=group.length, reason=reason)
             if self._is_balanced(group):
                 return Origin((BALANCED,), length=group.length)
             if isinstance(task.params, Qa):
@@ -137,10 +150,17 @@ class Finder:
         for answer in group.rows[:ROWS]:
             within = answer.index < len(questions)
             if not within or tuple(questions[answer.index].outputs) != answer.outputs:
-                return Origin(
-                    length=group.length,
-                    reason="its gold answers are not those of upstream's questions in order",
-                )
+                reason = "its gold answers are not those of upstream's questions in order"
+                return Origin(length=group.length, reason=reason)
+        return Origin(tuple(EDITIONS), length=group.length)
+
+    def _by_question(self, group: Group, source: str) -> Origin:
+        """Return the editions if every sampled question is of upstream's first ones."""
+        questions = self.sources("").corpus(source)[1][:PUBLISHED_ROWS]
+        gold = {tuple(question.outputs) for question in questions}
+        if any(answer.outputs not in gold for answer in group.rows[:ROWS]):
+            reason = f"its gold answers are not of upstream's first {PUBLISHED_ROWS} questions"
+            return Origin(length=group.length, reason=reason)
         return Origin(tuple(EDITIONS), length=group.length)
 
     def _guessed(self, group: Group) -> Origin:
@@ -197,11 +217,14 @@ class Finder:
         ):
             if edition == BALANCED:
                 continue
-            count = _counter(self._tokenizers[name])
             rows = min(ROWS, len(group.rows))
+            if group.is_sampled:
+                rows = PUBLISHED_ROWS
             arguments = Arguments(edition_of(edition), task, group.length, rows, self.seed)
             with suppress(RulerError):
-                if _are_alike(group, replay(arguments, self.sources(words), count)):
+                made = replay(arguments, self.sources(words), _counter(self._tokenizers[name]))
+                is_alike = _are_among if group.is_sampled else _are_alike
+                if is_alike(group, _told(group, made)):
                     found.append((edition, words, name))
         if not found:
             return origin
@@ -212,6 +235,38 @@ class Finder:
             tokenizers=tuple(dict.fromkeys(name for *_, name in found)),
             reason="",
         )
+
+    def length_of(self, groups: Sequence[Group]) -> int | None:
+        """Return the length of configs whose names tell none; None if nothing shows it.
+
+        A whole prompt has its tokens. Where records have questions alone, lengths are tried until
+        an edition draws the gold answers.
+        """
+        for group in groups:
+            task = TASKS.get(group.task)
+            if task is None or isinstance(task.params, Qa) or group.rows[0].outputs is None:
+                continue
+            if len(group.rows[0].prompt) > WHOLE_PROMPT:
+                lengths = self._lengths_of_prompts(group, task)
+            else:
+                lengths = list(USUAL)
+            for length in lengths:
+                sized = replace(group, length=length)
+                if self._is_balanced(sized) and self.tokenizer and len(lengths) == 1:
+                    return length
+                if self.with_tokenizers(sized, Origin(), Origin()).tokenizers:
+                    return length
+        return None
+
+    def _lengths_of_prompts(self, group: Group, task: Task) -> list[int]:
+        """Return the shortest usual length that holds the prompts, by each tokenizer."""
+        prompts = [answer.prompt for answer in group.rows[:ROWS]]
+        lengths = set[int]()
+        for tokenizer in self._tokenizers.values():
+            need = max(tokenizer.count(prompts)) + task.max_new_tokens
+            holding = [length for length in USUAL if length >= need]
+            lengths.update(holding[:1])
+        return sorted(lengths)
 
 
 def _why_no_task(name: str) -> str:
@@ -225,17 +280,72 @@ def _counter(tokenizer: PromptTokenizer) -> Callable[[str], int]:
 
 
 def _are_alike(group: Group, made: Iterator[UpstreamRow]) -> bool:
-    """Whether the first rows that were made have the gold answers, and ask what was asked."""
+    """Whether the first rows that were made have the gold answers, and ask what was asked.
+
+    Fewer than half of them may be edited. All rows of a script are drawn from one stream, so those
+    of another size or tokenizer differ from some row on to the end: the last rows tell.
+    """
+    same = list[bool]()
     for answer, row in zip(group.rows[:ROWS], made, strict=False):
-        if tuple(row.outputs) != answer.outputs or not _asks(answer.prompt, row.prompt):
+        is_gold = tuple(row.outputs) == answer.outputs
+        same.append(is_gold and _asks(answer.prompt, row.prompt))
+    return 2 * sum(same) > len(same) and any(same[-2:])
+
+
+def _are_among(group: Group, made: Iterator[UpstreamRow]) -> bool:
+    """Whether rows that were made are among those that were sampled."""
+    prompts = {answer.outputs: answer.prompt for answer in group.rows}
+    hits = 0
+    for number, row in enumerate(made, 1):
+        prompt = prompts.get(tuple(row.outputs))
+        if prompt is not None and _asks(prompt, row.prompt):
+            hits += 1
+        if hits == min(ROWS, len(group.rows)):
+            return True
+        if hits == 0 and number * group.fraction > EXPECTED:
             return False
-    return True
+    return False
+
+
+def placed(group: Group, rows: Sequence[Row]) -> Group:
+    """Return a sampled group whose answers have the numbers of the rows that they are to.
+
+    An answer that none of the rows fits, or several do, gets a number beyond all rows.
+    """
+    places: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        places.setdefault(tuple(row.outputs), []).append(row)
+    answers = []
+    for answer in group.answers:
+        fitting = [
+            row.index
+            for row in places.get(answer.outputs or (), ())
+            if _asks(answer.prompt, row.prompt)
+        ]
+        index = len(rows) + answer.index
+        if len(fitting) == 1:
+            index = fitting[0]
+        answers.append(replace(answer, index=index))
+    answers.sort(key=lambda answer: answer.index)
+    return replace(group, answers=tuple(answers))
 
 
 def _asks(prompt: str, row: str) -> bool:
     """Whether what a record has of its prompt ends as the row does, or may do so."""
     question = _last_question(prompt)
     return not question or question in row
+
+
+def _told(group: Group, made: Iterator[UpstreamRow]) -> Iterator[UpstreamRow]:
+    """Yield rows until one has another text than the whole prompt that a record has of it."""
+    prompts = {answer.index: answer.prompt for answer in group.rows}
+    for row in made:
+        prompt = prompts.get(row.index, "")
+        if len(prompt) > WHOLE_PROMPT and not group.is_sampled:
+            text = " ".join(row.prompt.split())[:-QUESTION]
+            if text not in " ".join(prompt.split()):
+                return
+        yield row
 
 
 def _last_question(prompt: str) -> str:
