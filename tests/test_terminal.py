@@ -39,8 +39,10 @@ def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path
     build = ("build", "--tokenizer", tiny, "--tasks", "vt", "--lengths", "2k,4k", "--rows", 2)
     succeeded(cli(*build, "--sources", "sample", "--out", out))
     assert {path.name for path in out.glob("vt_*")} == {"vt_2048", "vt_4096"}
-    done = succeeded(cli("verify", out, "--lengths", "4K"))
-    assert "1 config, 2 rows" in done.stdout
+    done = cli("verify", out, "--lengths", "4K")
+    assert done.returncode == 3, done.stderr
+    assert "not proved: vt_2048: left out by --tasks or --lengths" in done.stderr
+    assert "vt_4096" not in done.stderr
     run = ("run", "--data", out, "--model", "gold", "--engine", "oracle", "--out", tmp_path / "run")
     done = succeeded(call("ruler-eval", *run, "--rows", "2k:1,4k:2"))
     assert "3 of 3 rows" in done.stdout
@@ -105,7 +107,7 @@ def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) 
                 shown += piece
         except OSError:  # Linux: the other end is closed
             pass
-    assert process.wait(HANG) == 0
+    assert process.wait(HANG) == 3  # the other configs are not proved
     assert all(text in shown for text in (b"cwe_4096", b"6 rows", b"rows/s", b"left"))
 
 
