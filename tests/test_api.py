@@ -119,7 +119,7 @@ def test_what_is_printed_is_text_in_a_notebook_too() -> None:
 
 
 def test_every_command_but_score_of_the_evaluator_is_exported() -> None:
-    """`score` is `ruler_report.results`; the program's `check-engine` builds rows besides."""
+    """`score` is `ruler_report.score`; the program's `check-engine` builds rows besides."""
     evaluator = {
         name.replace("-", "_"): command
         for name, command in commands().items()

@@ -21,6 +21,7 @@ from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.metrics import clean, score_row
 from ruler_eval.scoring.scores import load_scores
 from ruler_eval.scoring.table import depths_of, shown_of
+from tests.commands import succeeded
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target
 from tests.running.processes import evaluate
@@ -233,6 +234,12 @@ def test_report_and_compare_show_it(runs: tuple[Path, Path], tmp_path: Path) -> 
     assert gap["value"] == pytest.approx(200 / 3)
     said = refused(evaluate("compare", *runs, "--score", "best"), code=2)
     assert "--score 'best': not known; known: official, exact" in said
+
+
+def test_score_says_it(runs: tuple[Path, Path], sample_build: Path) -> None:
+    done = succeeded(evaluate("score", runs[1], "--data", sample_build))
+    assert re.search(r"mean of \d tasks 100\.0 \[.*\]; exact \d\d\.\d", done.stdout)
+    assert "right officially and never exactly: " in done.stderr
 
 
 def row(task: str) -> Row:

@@ -45,17 +45,18 @@ def scored(run: Path, data: Path, *options: object) -> dict[str, Any]:
     """Score a run and return its figures."""
     done = evaluate("score", run, "--data", data, "--json", *options)
     figures: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == bool(figures["validity"]["errors"]), done.stderr
+    assert done.returncode == bool(figures["refusals"]), done.stderr
     return figures
 
 
 @pytest.mark.parametrize("say", [golden, silent, adversarial])
 def test_every_score_is_the_oracles(say: Say, sample_build: Path, tmp_path: Path) -> None:
     figures = scored(make_run(tmp_path / "run", sample_build, say), sample_build)
+    means = {cell["task"]: 100 * cell["official"] for cell in figures["means"]}
     for task, entry in TASKS.items():
         oracle = all_by_hand if entry.metric == "all" else part_by_hand
         texts, wanted = said_by(say, sample_build, f"{task}_4096")
-        assert round(figures["cells"][task]["4096"]["value"], 2) == oracle(texts, wanted), task
+        assert round(means[task], 2) == oracle(texts, wanted), task
 
 
 BAD = {

@@ -15,7 +15,6 @@ from os import PathLike
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.download import fetch_file
 from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import check_repo, parse_lengths, parse_names, quote
 from ruler_data.tasks import TASKS
@@ -71,6 +70,8 @@ def load_run(run: Run, data: str | None) -> Scores:
         check_repo(repo)
     except UsageError:
         return load_scores(run, data)
+    from ruler_data.hub.download import fetch_file  # loads the Hub's client
+
     path = fetch_file(repo, FILENAME, revision or "main")
     if path is None:
         raise UsageError(repo, f"holds no {FILENAME}; give a repo that `ruler-eval publish` wrote")

@@ -10,14 +10,13 @@ import pytest
 from filelock import FileLock
 
 import ruler_eval
-import ruler_report
 from ruler_data import UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.running import run_dir
 from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.running.sharding import Shard
-from ruler_report.tables import facts
+from ruler_eval.scoring.scores import scores_of
 from tests.builds import until
 from tests.commands import finish, succeeded
 from tests.running.processes import (
@@ -45,9 +44,8 @@ def test_every_row_is_answered_once(frozen: Path, tmp_path: Path) -> None:
         assert (line["counted"], line["hardware"]) == ("engine", "cpu")
     assert message["hardware"] == {"cpu": 40}
     assert "40 of 40 rows answered; on 'cpu'" in ruler_eval.status(tmp_path).coverage
-    scores = ruler_report.score(tmp_path, str(frozen))
-    assert "prompts counted by engine 40" in scores.scores.validity_line
-    assert ("hardware", "cpu") in facts(scores.scores).rows
+    validity = scores_of(tmp_path, str(frozen)).validity
+    assert "prompts counted by engine 40" in validity.line and validity.hardware == {"cpu": 40}
     run = json.loads((tmp_path / "run.json").read_text())
     manifest = json.loads((frozen / "manifest.json").read_text())
     assert run["data"]["digests"] == {
