@@ -153,7 +153,7 @@ def test_a_server_applies_what_the_model_brings_unless_it_is_asked(
 ) -> None:  # fmt: skip
     ((key, answer), *_), tokenizer = reference.items(), load_folder(model, "tiny")
     row = rows[str(key[0]), int(str(key[1]))]
-    ids = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix, None)
+    ids = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix, None).tolist()
     body = {"model": "tiny", "prompt": ids, "max_tokens": 70, "temperature": 0}
     reply = requests.post(f"{request.getfixturevalue(name)}/completions", json=body, timeout=HANG)
     assert reply.json()["choices"][0]["text"] != answer["text"]

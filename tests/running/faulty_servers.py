@@ -294,7 +294,7 @@ SERVERS: dict[str, Faulty] = {
     ),
     "429 for ever": Faulty(always(status(429)), "status 429"),
     "429 with a short wait for ever": Faulty(
-        always(status(429, retry_after_ms="20")), "status 429", patience=0.2
+        always(status(429, retry_after_ms="100")), "status 429", patience=0.2
     ),
     "429 with a long wait": Faulty(
         always(status(429, Retry_After="600")), "asks to wait 600 s, the patience is"

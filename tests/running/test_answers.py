@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_eval.running.answers import Answer, settle, why_unanswered
+from ruler_eval.running.answers import Answer, read_whole, settle, why_unanswered
 from ruler_eval.scoring.metrics import scored_text
 from ruler_eval.scoring.validity import Tally, Validity
 
@@ -75,6 +75,36 @@ def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | Non
         mine = [record for record in records if record.index == n]
         could = [record.model in (None, *names[:1]) for record in mine if record.error is None]
         assert (one.error is None) == any(could)
+
+
+def prompts(*counts: tuple[int, int], config: str = "vt_4096") -> list[Answer]:
+    """Return answers to prompts, by the tokens that were rendered and read."""
+    return [
+        replace(GOOD, config=config, index=n, rendered_tokens=rendered, prompt_tokens=read)
+        for n, (rendered, read) in enumerate(counts)
+    ]
+
+
+def unread(records: list[Answer]) -> int:
+    return sum(record.error is not None for record in read_whole(records))
+
+
+def test_many_prompts_that_were_read_as_one_number_of_tokens_were_read_by_nobody_whole() -> None:
+    cut = prompts(*[(4000 + n % 5, 3000) for n in range(8)])
+    assert unread(cut) == 8
+    assert "4000 to 4004 tokens as 3000 each" in (read_whole(cut)[0].error or "")
+    assert all(answer.error for answer in settle(read_whole(cut)).values())
+    shorter = prompts(*[(2000 + n, 2000 + n) for n in range(90)], config="vt_2048")
+    assert unread([*cut, *shorter]) == 8  # what the window holds was read whole
+
+
+def test_equal_counts_may_be_chance() -> None:
+    assert unread(prompts(*[(4000 + n % 5, 3000) for n in range(7)])) == 0  # few
+    assert unread(prompts(*[(4000 + n % 3, 3000) for n in range(80)])) == 0  # few lengths
+    whole = prompts(*[(4000 + n % 5, 4400 + n % 2) for n in range(80)])
+    assert unread(whole) == 0  # half of the config
+    by_engine = [replace(answer, rendered_tokens=None) for answer in whole]
+    assert unread([replace(answer, prompt_tokens=3000) for answer in by_engine]) == 0
 
 
 def counted(tally: Tally, *answers: Answer | None, opened: bool = False) -> Validity:

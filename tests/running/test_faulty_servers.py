@@ -217,14 +217,24 @@ def test_fewer_requests_are_under_way_while_a_server_limits_the_rate(
     assert len(server.seen) < 60
 
 
-def test_prompts_that_are_all_read_as_one_number_are_cut(
-    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer
+def test_prompts_that_are_all_read_as_one_number_are_cut_and_their_rows_are_asked_again(
+    tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer, frozen: Path
 ) -> None:
-    reading(lambda body, tokens: 1900 if is_row(body) else tokens * 2)(
-        server, reads_chat(tokenizer)
-    )
-    error = refusal(ask(*CHAT, "--rows", 20, "--option", "tolerance=0.2"), 1)
-    assert "as 1900 each: it cuts them at its context window" in error
+    count = reads_chat(tokenizer)
+    reading(lambda body, tokens: 1900 if is_row(body) else tokens * 2)(server, count)
+    command = (*CHAT, "--rows", 20, "--option", "tolerance=0.2")
+    error = refusal(ask(*command), 1)
+    assert "as 1900 each: it cuts them at its window" in error
+    assert len(answered(tmp_path)) == 8  # as the server's replies said
+    status = json.loads(evaluate("status", tmp_path, "--json").stdout)
+    assert (status["answered"], status["failed"]) == (0, 8)
+    error = refusal(evaluate("score", tmp_path, "--data", frozen), 1)
+    assert "vt_2048/0, vt_2048/1, vt_2048/2 and 17 more" in error  # without an answer
+
+    cut = len(server.seen)
+    reading(lambda body, tokens: tokens if is_row(body) else tokens * 2)(server, count)
+    assert ask(*command).returncode == 0
+    assert len(server.seen) == cut + 20
 
 
 def test_a_run_in_python_needs_no_folder(frozen: Path) -> None:

@@ -3,11 +3,12 @@
     {"config":"vt_4096","index":17,"text":"QZKRA, PLMEW.","finish":"stop","prompt_tokens":4061,
      "answer_tokens":9,"seconds":0.41,"model":"org/model-8b","question_digest":"3f2a…", …}
 
-A row whose record breaks the rule of `why_unanswered`, or comes from another model than the run's
-(`settle`), is unanswered and is run again, never repaired.
+A row whose record breaks the rule of `why_unanswered`, whose prompt was cut like many others
+(`read_whole`), or which comes from another model than the run's (`settle`), is unanswered and is
+run again, never repaired.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -30,6 +31,8 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 FINISHED = ("stop", "length", "unknown")
 #: Who may have counted a prompt's tokens.
 COUNTERS = ("server", "engine", "nobody")
+#: Rows that a server reads as one number of tokens, and their different lengths, if it cuts them.
+CUT_ROWS, CUT_LENGTHS = 8, 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Answer:
     provider: str | None = None  # that served the model, e.g. behind OpenRouter
     cost: float | None = None  # of the request, in the currency that the server states
     hardware: str | None = None  # that computed it, as the engine names it, e.g. `NVIDIA H200`
+    #: Tokens of the prompt as it was rendered here, where a server renders it again.
+    rendered_tokens: Count | None = None
 
     @property
     def key(self) -> Key:
@@ -97,6 +102,48 @@ def why_unanswered(
         reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
         return reason + advice * bool(slack)
     return None
+
+
+def cuts(records: Iterable[Answer]) -> dict[int, str]:
+    """Return the counts of prompt tokens at which a server cut prompts, and why that is seen.
+
+    Prompts of several lengths that were read as one number of tokens were not read whole. With
+    another tokenizer a few rows may have one count by chance, so that three quarters of the rows of
+    their configs must have it.
+
+    Args:
+        records: of one process, whose server does not change.
+    """
+    lengths = defaultdict[int, set[int]](set)  # of prompts, by what was read of them
+    rows = defaultdict[int, Counter[str]](Counter)  # of each config, likewise
+    rows_of = Counter[str]()
+    for record in records:
+        read = record.prompt_tokens
+        rendered = record.rendered_tokens
+        if record.error is None and read is not None and rendered is not None:
+            lengths[read].add(rendered)
+            rows[read][record.config] += 1
+            rows_of[record.config] += 1
+    reasons = {}
+    for count, configs in rows.items():
+        number = configs.total()
+        most = sum(rows_of[config] for config in configs)
+        is_many = number >= CUT_ROWS and len(lengths[count]) >= CUT_LENGTHS
+        if is_many and 4 * number >= 3 * most:
+            span = f"{min(lengths[count])} to {max(lengths[count])} tokens as {count} each"
+            reasons[count] = f"the server read prompts of {span}: it cuts them at its window"
+    return reasons
+
+
+def read_whole(records: Iterable[Answer]) -> list[Answer]:
+    """Return the records of one process; those whose prompts were cut have an error."""
+    judged = list(records)
+    reasons = cuts(judged)
+    for place, record in enumerate(judged):
+        read = record.prompt_tokens
+        if record.error is None and record.rendered_tokens is not None and read in reasons:
+            judged[place] = replace(record, error=reasons[read])
+    return judged
 
 
 def settle(records: Iterable[Answer]) -> dict[Key, Answer]:

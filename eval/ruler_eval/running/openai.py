@@ -9,7 +9,6 @@ other fails the run ends, and the next run sends the rest.
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +25,7 @@ from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.running.answers import Answer
+from ruler_eval.running.answers import CUT_ROWS, Answer, cuts
 from ruler_eval.running.calibration import (
     LIMITS,
     SAMPLING,
@@ -63,8 +62,6 @@ APIS = {
 START = 5.0
 #: Rows that may fail, one after the other, while none is answered.
 FIRST = 3
-#: Rows of other lengths that may be read as one number of tokens, before that is truncation.
-ALIKE = 4
 #: Marks the end of the requests.
 _END = object()
 
@@ -323,7 +320,7 @@ class Client:
         Raises:
             RulerError: one row after the other failed, or no request will succeed.
         """
-        answers: Queue[tuple[Request, Answer, bool]] = Queue()
+        answers: Queue[tuple[Answer, bool]] = Queue()
         stop = Event()
         watch = Watch(self.name, self.options.concurrency)
         waiting = 0
@@ -340,23 +337,21 @@ class Client:
                         if waiting < watch.most and answers.empty():
                             continue
                 if waiting:
-                    asked, answer, is_final = answers.get()
+                    answer, is_final = answers.get()
                     waiting -= 1
-                    watch.see(asked, answer)
+                    watch.see(answer)
                     yield answer
                     watch.stop_if_hopeless(answer, is_final)
         finally:
             stop.set()
 
-    def _answer(
-        self, request: Request, answers: "Queue[tuple[Request, Answer, bool]]", stop: Event
-    ) -> None:
+    def _answer(self, request: Request, answers: "Queue[tuple[Answer, bool]]", stop: Event) -> None:
         """Put the record of a row, and whether no other will be answered."""
         try:
             answer, is_final = self._record(request, stop)
         except Exception as error:  # every row needs a record, whatever the server sends
             answer, is_final = request.failed(str(error)[:1000]), False
-        answers.put((request, answer, is_final))
+        answers.put((answer, is_final))
 
     def _record(self, request: Request, stop: Event) -> tuple[Answer, bool]:
         start = monotonic()
@@ -384,6 +379,8 @@ class Client:
             return replace(failed, prompt_tokens=read, answer_tokens=written), False
         rendered, slack = self._expected(request)
         _add_cached(record, rendered, slack)
+        if self.api.renders:
+            record["rendered_tokens"] = len(request.ids)
         seconds = monotonic() - start
         return request.answered(seconds=seconds, rendered=rendered, slack=slack, **record), False
 
@@ -422,20 +419,19 @@ class Watch:
         self._concurrency = concurrency
         self._failures = 0  # one after the other
         self._models = list[str]()
-        self._answered = 0
         self._uncounted = False
-        self._lengths = defaultdict[int, set[int]](set)  # of prompts, by what was read of them
+        self._read: list[Answer] = []  # without their texts
+        self._next_look = CUT_ROWS  # rows at which they are looked at together
 
-    def see(self, request: Request, answer: Answer) -> None:
+    def see(self, answer: Answer) -> None:
         """Take note of an answer; say what is new in it."""
         if answer.error is not None:
             self._failures += 1
             return
         self._failures = 0
-        self._answered += 1
         self.most = self._concurrency
         if answer.prompt_tokens is not None:
-            self._lengths[answer.prompt_tokens].add(len(request.ids))
+            self._read.append(replace(answer, text=None, reasoning=None))
         elif not self._uncounted:
             self._uncounted = True
             warn(f"{self._server}: counts no prompt tokens; nobody knows whether it reads them all")
@@ -458,14 +454,10 @@ class Watch:
         Raises:
             RulerError: with the reason.
         """
-        for read, lengths in self._lengths.items():
-            if len(lengths) >= ALIKE and 2 * len(lengths) > self._answered:
-                shortest, longest = min(lengths), max(lengths)
-                raise RulerError(
-                    self._server,
-                    f"read prompts of {shortest} to {longest} tokens as {read} each: it cuts them "
-                    "at its context window; raise it, and give the run a new --out",
-                )
+        if len(self._read) >= self._next_look:
+            self._next_look *= 2
+            for reason in cuts(self._read).values():
+                raise RulerError(self._server, f"{reason}; raise that, then run it again")
         limit = FIRST if self.most < self._concurrency else 2 * self.most
         if self._failures >= limit or is_final:
             reason = f"{self._failures} rows failed, one after the other: {answer.error}"

@@ -39,7 +39,7 @@ from ruler_data.manifest import FILENAME, reader_of
 from ruler_data.names import counted, quote
 from ruler_data.version import __version__
 from ruler_eval.running import journal
-from ruler_eval.running.answers import Answer, Key, settle
+from ruler_eval.running.answers import Answer, Key, read_whole, settle
 from ruler_eval.running.data import DataInfo
 from ruler_eval.running.sharding import Shard
 from ruler_eval.running.spending import Spent
@@ -105,6 +105,11 @@ class RunInfo:
     def samples(self) -> int:
         """Number of answers to each row."""
         return int(self.sampling.get("samples", 1))
+
+    def has(self, key: Key) -> bool:
+        """Whether a sample of a row is one that the run is to answer."""
+        config, index, sample = key
+        return index < self.data.rows.get(config, 0) and sample < self.samples
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -360,25 +365,26 @@ class RunFolder:
         Args:
             torn: where to add a note of each line or file that is ignored.
         """
-        info, notes = read_info(self.path), [] if torn is None else torn
-        records, foreign, rows = list[Answer](), Counter[str](), info.data.rows
+        info = read_info(self.path)
+        notes = [] if torn is None else torn
+        foreign = Counter[str]()
+        records = list[Answer]()
         for path in sorted(self.path.glob(ANSWER_FILES)):
-            ignored, run = list[str](), journal.run_of(path)
-            is_own = run == info.short_fingerprint
+            ignored = list[str]()
+            of_run = list[Answer]()
+            is_own = journal.run_of(path) == info.short_fingerprint
             for record in journal.read(path, ignored):
-                is_row = record.index < rows.get(record.config, 0) and record.sample < info.samples
-                if is_own and is_row:
-                    records.append(record)
+                if is_own and info.has(record.key):
+                    of_run.append(record)
                 elif record.error is None:
                     foreign[path.name] += 1
+            records += read_whole(of_run)
             if len(ignored) > 1:
                 count = counted(len(ignored), "line")
                 ignored = [f"{path.name}: {count} torn or not of a journal; ignored"]
             notes += ignored
-        of_others = (
-            f"{name}: {counted(n, 'answer')} of another run" for name, n in foreign.items()
-        )
-        notes.extend(f"{note}; ignored" for note in of_others)
+        for name, number in foreign.items():
+            notes.append(f"{name}: {counted(number, 'answer')} of another run; ignored")
         return records
 
 
