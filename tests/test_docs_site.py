@@ -173,6 +173,14 @@ def test_the_reference_has_every_name_of_the_api(package: str) -> None:
     assert listed == set(module.__all__) - constants
 
 
+@pytest.mark.parametrize(
+    "page", [*(DOCS / "howto").glob("*.md"), DOCS / "audit.md"], ids=lambda page: page.stem
+)
+def test_a_page_for_a_wish_begins_with_a_command(page: Path) -> None:
+    beginning = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert "```sh\n" in beginning
+
+
 def test_every_page_for_readers_is_in_the_navigation() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
