@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+import ruler_builders
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.publish.release import closed_licences, unpinned_sources
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
-from tests.hub import READ
+from tests.commands import call_in
+from tests.hub import READ, Blob
 from tests.hub_faults import answers
 from tests.publishing import Site
 from tests.tampering import (
@@ -163,6 +165,19 @@ def test_a_short_trial_does_not_replace_a_release_by_accident(site: Site) -> Non
     assert done.code == 0 and site.manifest("main").configs["vt_1024"].rows == 2
 
 
+def test_the_card_that_is_shown_is_the_one_that_is_published(site: Site) -> None:
+    site.publish(site.builds(), "1.0.0")
+    longer = site.builds("vt", length=2048)
+    show = ("show", longer, "--card", "--repo", site.repo)
+    for version, tag in (("", "v1.1.0"), ("1.2.0", "v1.2.0")):
+        more = ("--version", version) if version else ()
+        shown = call_in(site.publisher.pool, "ruler-data", *show, *more, env=site.publisher.env())
+        assert shown.returncode == 0, shown.stderr
+        assert f"--revision {tag}" in shown.stdout and "vt_1024" in shown.stdout
+    assert site.publish(longer, "1.2.0").code == 0
+    assert shown.stdout == site.contents("v1.2.0")["README.md"].decode()
+
+
 def test_configs_of_unequal_rows_need_consent(site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
     site.hub.requests.clear()
@@ -190,24 +205,56 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
     assert "  2 configs unchanged" in more.stdout.splitlines()
 
 
-def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) -> None:
-    site.publish(site.builds(), "1.0.0")
-    folder = copy_of(site.builds(), tmp_path)
+def of_another_pyarrow(folder: Path) -> str:
+    """Let a folder be written by another pyarrow, and return its version."""
     version = manifest_of(folder).pyarrow
     other = "0" + version[1:]
     data = bytes_of(table_of(folder, "vt_1024")).replace(version.encode(), other.encode())
     edit_file(folder, "vt_1024", data)
     edit_manifest(folder, pyarrow=other)
-    refused = site.publish(folder, "1.1.0")
+    return other
+
+
+def test_the_same_rows_in_other_bytes_are_a_patch(tmp_path: Path, site: Site) -> None:
+    site.publish(site.builds(), "1.0.0")
+    of_another_pyarrow(folder := copy_of(site.builds(), tmp_path))
+    path, size = folder / VT, manifest_of(folder).configs["vt_1024"]
+    files = site.held.files("v1.0.0")
+    manifest = site.manifest("v1.0.0")
+    manifest = replace(manifest, configs={**manifest.configs, "vt_1024": size})
+    commit = site.held.commit(
+        {
+            **files,
+            VT: Blob(path.read_bytes(), large=True),
+            MANIFEST: Blob(manifest.to_json().encode(), large=False),
+        }
+    )
+    site.held.tags["v1.0.0"] = commit
+    refused = site.publish(site.builds(), "1.1.0")
     assert refused.code == 2 and "this is 1.0.1" in refused.said
-    site.hub.requests.clear()
-    unproved = site.publish(folder)
-    assert unproved.code == 1 and f"pip install 'pyarrow=={other}'" in unproved.said
-    assert site.hub.writes() == []
-    done = site.publish(folder, allowed=["unproved"])
+    done = site.publish(site.builds())
     assert (done.code, done.tag, done.change) == (0, "v1.0.1", "PATCH"), done.said
     before, now = (site.manifest(tag).configs["vt_1024"] for tag in ("v1.0.0", "v1.0.1"))
     assert before.digest == now.digest and before.sha256 != now.sha256
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "ruler-data"])
+def test_a_folder_of_other_versions_is_not_published_with_any_consent(
+    package: str, tmp_path: Path, site: Site
+) -> None:
+    folder = copy_of(site.builds(), tmp_path)
+    if package == "pyarrow":
+        version = of_another_pyarrow(folder)
+    else:
+        version = "99.0.0"
+        edit_manifest(folder, package_version=version)
+    site.hub.requests.clear()
+    for consents in ((), ("--allow", "unproved")):
+        done = site.publisher.command(folder, "--repo", site.repo, *consents)
+        assert done.returncode == 1, done.stderr
+        assert f"pip install '{package}=={version}'" in done.stderr
+        assert "--allow" not in done.stderr
+    assert site.hub.writes() == []
 
 
 @pytest.mark.parametrize(
@@ -298,7 +345,7 @@ def test_without_token_or_downloads_nothing_is_asked(
     assert len(done.stderr.splitlines()) == 1 and site.hub.requests == []
 
 
-def test_samples_unpinned_sources_and_what_is_not_proved_are_published_only_when_asked(
+def test_samples_and_unpinned_sources_are_published_only_when_asked(
     site: Site, tmp_path: Path
 ) -> None:
     folder = site.builds("niah_single_2", length=1536)
@@ -310,12 +357,20 @@ def test_samples_unpinned_sources_and_what_is_not_proved_are_published_only_when
     (line,) = unpinned_sources(manifest_of(copy))
     assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
     assert "give --allow unpinned" not in site.publish(copy, allowed=["unpinned"]).said
-    edit_manifest(other := copy_of(site.builds(), tmp_path / "later"), package_version="99.0.0")
-    site.hub.requests.clear()
-    refused = site.publisher(other, f"{site.repo}-later")
-    assert refused.code == 1 and "give --allow unproved" in refused.said, refused.said
+
+
+def test_what_needs_absent_sources_is_published_only_when_asked(
+    site: Site, shared: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    ruler_builders.build(
+        "mistral", tasks="vt,qa_1", lengths="1024", rows=2, sources=shared / "sources", out=folder
+    )
+    words = (folder, "--repo", site.repo, "--allow")
+    refused = site.publisher.command(*words, "unpinned", RULER_CACHE=str(tmp_path / "cache"))
+    assert refused.returncode == 1 and "give --allow unproved" in refused.stderr, refused.stderr
     assert site.hub.writes() == []
-    done = site.publisher.command(other, "--repo", f"{site.repo}-later", "--allow", "unproved")
+    done = site.publisher.command(*words, "unpinned,unproved", RULER_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
 
 

@@ -207,6 +207,8 @@ def over_quota(handler: Handler, _: Callable[[], None]) -> None:
 
 
 QUOTA = "Private repository storage limit reached"
+#: As the Hub says it, with an apostrophe, quotation marks and a backquote.
+RIGHTS = "You don't have the rights to create a dataset under the namespace \"org\": `org/x` isn't"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ QUOTA = "Private repository storage limit reached"
         ("commit", answers(413, said="too large"), ["413", "fewer lengths at a time"]),
         ("commit", answers(401), ["401", "token"]),
         ("create", answers(403, said="no rights"), ["403", "no rights", "write access"]),
-        ("tag", answers(403, said="no rights"), ["403", "no rights"]),
+        *((step, answers(403, said=RIGHTS), [RIGHTS]) for step in ("create", "commit", "tag")),
         ("commit", answers(400, said="Invalid YAML in README.md"), ["400", "Invalid YAML"]),
         ("batch", answers(403, said=QUOTA), ["403", QUOTA]),
         ("batch", over_quota, ["the Hub refuses the files", QUOTA]),

@@ -185,6 +185,10 @@ def test_a_repo_that_a_plain_publish_made_is_found_without_an_index(owner: Owner
     )
     wanted = ("find", "--model", owner.models[0], "--in", repo)
     assert f"{repo} v1.0.0, commit" in succeeded(owner.reader("ruler-data", *wanted)).stdout
+    owner.hub.requests.clear()
+    by_name = succeeded(owner.reader("ruler-data", "find", "--model", "tiny", "--in", repo))
+    assert f"{repo} v1.0.0, commit" in by_name.stdout
+    assert not [line for line in owner.hub.requests if repo not in line]
     owner.hub.create("plain/empty")
     missing = owner.reader("ruler-data", *wanted[:-1], "plain/empty")
     assert missing.returncode == 1 and "has no index.json and no release" in missing.stderr

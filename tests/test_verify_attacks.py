@@ -7,6 +7,7 @@ have written is found, or printed as stated.
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.tampering import (
     Change,
     Edit,
     at,
+    bytes_of,
     copy_of,
     edit_config,
     edit_configs,
@@ -462,6 +464,7 @@ def written(
     change: Callable[[pa.Table], pa.Table] = lambda table: table,
     *,
     more: int = 0,
+    options_of: Callable[[pa.Table], dict[str, Any]] = lambda table: {},
     **options: object,
 ) -> Callable[[bytes], bytes]:
     """Return an edit that writes a changed table with the builder's own writer and options."""
@@ -469,7 +472,8 @@ def written(
     def edit(data: bytes) -> bytes:
         table = change(pq.read_table(pa.BufferReader(data)))
         sink = pa.BufferOutputStream()
-        layout = {**parquet_options(TASKS[table["task"][0].as_py()]), **options}
+        layout = parquet_options(TASKS[table["task"][0].as_py()])
+        layout = {**layout, **options, **options_of(table)}
         with pq.ParquetWriter(sink, table.schema, **layout) as writer:
             writer.add_key_value_metadata({"canary": CANARY})
             for part in (table, *[table.slice(0, 0)] * more):
@@ -489,48 +493,90 @@ def with_nested_metadata(table: pa.Table) -> pa.Table:
     return table.cast(table.schema.set(place, pa.field("outputs", pa.list_(item), nullable=False)))
 
 
+def sorted_the_other_way(table: pa.Table) -> dict[str, Any]:
+    """Return the option that makes a file say that its rows are sorted as they are not."""
+    column = table.schema.get_field_index("index")
+    return {"sorting_columns": [pq.SortingColumn(column, descending=True)]}
+
+
+def with_a_script(data: bytes) -> bytes:
+    """Return a file with a script between its pages and its footer."""
+    return data[: footer(data)] + b"#!/bin/sh\nrm -rf /\n" + data[footer(data) :]
+
+
+def number(value: int) -> bytes:
+    """Return how a footer holds an int32 of its statistics: its length, and its bytes."""
+    return b"\x04" + value.to_bytes(4, "little")
+
+
 WRITER = f"parquet-cpp-arrow version {pa.__version__}"
-#: Forged containers of the same rows, by task.
+#: How another pyarrow names itself.
+OTHER = f"parquet-cpp-arrow version {'25.0.1':<{len(pa.__version__)}}".strip()
+#: The container that another pyarrow might write, as the issue lists them.
+OF_ANOTHER_PYARROW: dict[str, Callable[[bytes], bytes]] = {
+    "statistics by which no row has an index above 0": in_footer(number(5), number(0)),
+    "a task that no row has, in the statistics": in_footer(b"vt", b"zz"),
+    "a script between pages and footer": with_a_script,
+    "snappy": written(compression="snappy", compression_level=None),
+    "a sort order that is not its rows'": written(options_of=sorted_the_other_way),
+}
+#: Forged containers of the same rows.
 CONTAINERS: dict[str, Callable[[bytes], bytes]] = {
-    "vt": in_footer(b"vt", b"zz"),  # false statistics
-    "cwe": without_page_index,
-    "fwe": lambda data: data[: footer(data)] + b"#!/bin/sh\nrm -rf /\n" + data[footer(data) :],
-    "qa_1": in_footer(WRITER.encode(), f"{'GPT-9 scores 100 %':{len(WRITER)}}".encode()),
-    "qa_2": written(with_nested_metadata),
-    "niah_single_1": written(compression="snappy", compression_level=None),
-    "niah_single_2": written(write_page_index=False),
-    "niah_single_3": written(write_page_checksum=False),
-    "niah_multikey_1": written(nullable),
-    "niah_multikey_2": written(more=1),  # an empty group
-    "niah_multikey_3": written(lambda table: table.replace_schema_metadata({"claim": "100 %"})),
+    **OF_ANOTHER_PYARROW,
+    "no page index": written(write_page_index=False),
+    "a page index of zeros": without_page_index,
+    "no page checksums": written(write_page_checksum=False),
+    "a writer that is a claim": in_footer(
+        WRITER.encode(), f"{'GPT-9 scores 100 %':{len(WRITER)}}".encode()
+    ),
+    "metadata of a column": written(with_nested_metadata),
+    "metadata of the file": written(lambda table: table.replace_schema_metadata({"claim": "1"})),
+    "columns that may be null": written(nullable),
+    "an empty row group": written(more=1),
 }
 
 
-def test_other_containers_are_found(folder: Path, tmp_path: Path, cli: Cli) -> None:
-    copy, files = copy_of(folder, tmp_path), [file_of(f"{task}_1024") for task in CONTAINERS]
-    for task, forgery in CONTAINERS.items():
-        path = copy / file_of(f"{task}_1024")
-        data = forgery(path.read_bytes())
-        assert data != path.read_bytes()
-        edit_file(copy, f"{task}_1024", data)
-    render(copy)
-    found = must_find(cli("verify", copy))
-    assert {line.partition(":")[0] for line in found} == {*files}
-
-
-def test_with_another_pyarrow_rows_are_proved_and_the_version_is_named(
-    few: Path, tmp_path: Path, cli: Cli
+@pytest.mark.parametrize("pyarrow", [pa.__version__, "25.0.1"])
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_another_container_of_the_same_rows_is_found(
+    name: str, pyarrow: str, few: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    copy, other = copy_of(few, tmp_path), WRITER[:-6] + "21.0.0"
-    data = in_footer(WRITER.encode(), other.encode())((copy / VT).read_bytes())
-    edit_file(copy, "vt_1024", in_footer(b"vt", b"zz")(data))  # false statistics
-    edit_manifest(copy, pyarrow="21.0.0")
+    copy = copy_of(few, tmp_path)
+    data = CONTAINERS[name]((copy / VT).read_bytes())
+    assert data != (copy / VT).read_bytes()
+    edit_file(copy, "vt_1024", data)
+    edit_manifest(copy, pyarrow=pyarrow)
     render(copy)
+    found = must_find(cli("verify", copy), f"{VT}: ")
+    places = {line.partition(":")[0] for line in found}
+    assert places == {VT} | ({"manifest.json"} if pyarrow != pa.__version__ else set())
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER_PYARROW)
+def test_the_container_of_another_pyarrow_is_not_proved_and_its_version_is_named(
+    name: str, few: Path, tmp_path: Path, cli: Cli
+) -> None:
+    copy = copy_of(few, tmp_path)
+    data = OF_ANOTHER_PYARROW[name]((copy / VT).read_bytes())
+    edit_file(copy, "vt_1024", in_footer(WRITER.encode(), OTHER.encode())(data))
+    edit_manifest(copy, pyarrow="25.0.1")
+    render(copy)
+    if name.startswith("statistics"):
+        assert len(pq.read_table(copy / VT, filters=[("index", ">=", 1)])) == 0
     done = cli("verify", copy)
     assert done.returncode == 3, done.stdout
     assert "vt_1024: its rows are equal" in done.stderr and "qa_1_1024" not in done.stderr
-    assert "pip install 'pyarrow==21.0.0'" in done.stderr
-    edit_table(copy, "vt_1024", halved(table_of(copy, "vt_1024")))
+    assert "pip install 'pyarrow==25.0.1'" in done.stderr
+
+
+def test_rows_are_compared_also_in_a_file_of_another_pyarrow(
+    few: Path, tmp_path: Path, cli: Cli
+) -> None:
+    copy = copy_of(few, tmp_path)
+    data = bytes_of(halved(table_of(copy, "vt_1024")))
+    edit_file(copy, "vt_1024", in_footer(WRITER.encode(), OTHER.encode())(data))
+    edit_manifest(copy, pyarrow="25.0.1")
+    render(copy)
     must_find(cli("verify", copy), "vt_1024/0: context is ")
 
 
@@ -569,9 +615,37 @@ def with_a_pipe(copy: Path) -> None:
     os.mkfifo(copy / "pipe")
 
 
+def with_a_name_that_is_not_utf_8(copy: Path) -> None:
+    Path(os.fsdecode(os.fsencode(copy) + b"/\xff.txt")).write_text("x")
+
+
 def with_a_foreign_index(copy: Path) -> None:
     sibling = Sibling("org/other", "v1.0.0", "c" * 40, "llama3", "f" * 64)
     (copy / "index.json").write_text(Index((sibling,)).to_json(), encoding="utf-8")
+
+
+def as_snapshot(folder: Path, tmp_path: Path) -> Path:
+    """Return a copy of a folder as a Hub cache holds a commit: its files are links to blobs."""
+    place = tmp_path / "datasets--org--ruler" / "snapshots" / ("c" * 40)
+    blobs = place.parents[1] / "blobs"
+    blobs.mkdir(parents=True)
+    for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        shutil.copyfile(path, blobs / str(number))
+        link = place / path.relative_to(folder)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(blobs / str(number))
+    return place
+
+
+def test_in_a_hub_cache_a_link_to_a_blob_is_the_file_and_no_other_link(
+    few: Path, tmp_path: Path, cli: Cli
+) -> None:
+    place = as_snapshot(few, tmp_path)
+    assert cli("verify", place).returncode == 0
+    (tmp_path / "card").write_bytes((place / "README.md").read_bytes())
+    (place / "README.md").unlink()
+    (place / "README.md").symlink_to(tmp_path / "card")
+    must_find(cli("verify", place), "README.md: is a symbolic link")
 
 
 #: What lies in a folder beside what a build makes, and the finding.
@@ -584,6 +658,7 @@ STRAYS: dict[str, tuple[Forgery, str]] = {
     "a card in what is no Hub cache": (as_linked_blob, "README.md: is a symbolic link"),
     "rows as a link": (linked_in(VT, "/etc/hostname"), f"{VT}: is a symbolic link"),
     "a pipe": (with_a_pipe, "pipe: is neither a file nor a folder"),
+    "a name that is not UTF-8": (with_a_name_that_is_not_utf_8, ".txt: no build makes it"),
     "a pyarrow that is none": (
         lambda copy: edit_manifest(copy, pyarrow="25.0.0 (reviewed by NIST)"),
         "pyarrow '25.0.0 (reviewed by NIST)' is no version",
@@ -602,6 +677,8 @@ def test_what_a_build_does_not_make_is_found(
     copy = copy_of(few, tmp_path)
     forge(copy)
     must_find(cli("verify", copy), words)
+    publish = ("publish", copy, "--repo", "a/b", "--dry-run", "--allow", "sample")
+    one_line(cli(*publish), 1)
 
 
 def test_a_cut_config_is_not_proved_because_the_card_names_a_repo(

@@ -79,7 +79,7 @@ Allow = Annotated[
     Names,
     Option(
         help="Consents, comma-separated: sample, unpinned, own-texts, private-seed, fewer-rows, "
-        "unequal-rows, unproved (what `verify` cannot make here)."
+        "unequal-rows, unproved (sources or a tokenizer are absent)."
     ),
 ]
 

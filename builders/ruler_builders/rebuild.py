@@ -339,7 +339,7 @@ class Rebuild:
             return folder_listing(self.folder, self.repos)
         for name in (CARD, LICENCES, INDEX):
             if name in listing:
-                fetch_file(release.repo, name, release.commit)
+                fetch_file(release.repo, name, release.commit, listing[name].bytes)
         if INDEX in listing and lists(self.folder / INDEX, self.repos):
             del listing[INDEX]
         return listing
@@ -452,7 +452,8 @@ class Rebuild:
         if self.listing[info.file].sha256 == info.sha256:
             release.fetch([name])
         else:
-            fetch_file(release.repo, info.file, release.commit)
+            size = self.listing[info.file].bytes
+            fetch_file(release.repo, info.file, release.commit, size)
 
     def _inspected(self, name: str, path: Path) -> list[str]:
         """Return what is wrong with the rows of a file that is not the one that was made."""

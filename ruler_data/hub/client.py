@@ -13,7 +13,8 @@ import re
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache, partial
 from math import ceil
 from traceback import walk_tb
@@ -30,7 +31,7 @@ from huggingface_hub.errors import (
 )
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import DOWNLOADED, JSON_BYTES, too_large
+from ruler_data.files import DOWNLOADED, JSON_BYTES, TEXT_BYTES, too_large
 from ruler_data.hub.library import http
 from ruler_data.network import (
     BYTES,
@@ -171,7 +172,7 @@ class BoundedStream(http.SyncByteStream):
             if self._is_file and size >= BYTES:
                 Patience.moved = time.monotonic()
             if self._limit is not None and size > self._limit:
-                raise GaveUp(self._path, too_large(size, self._limit))
+                raise RulerError(self._path, too_large(size, self._limit))
 
     def close(self) -> None:
         """Close the connection."""
@@ -244,19 +245,45 @@ class PatientClient(http.Client):
         """Return a response of bounded size; TimeoutError if its head or its bytes drip."""
         send = partial(super().send, request, **{**options, "stream": True})
         response = within(2 * seconds("RULER_HUB_TIMEOUT"), send)
-        path, is_stream = request.url.path, options.get("stream")
-        limit = next((DOWNLOADED[end] for end in DOWNLOADED if path.endswith(end)), None)
-        headers = response.headers
-        size = headers.get("X-Linked-Size") or headers.get("Content-Length") or ""
-        if limit is not None and size.isdecimal() and int(size) > limit:
+        path = request.url.path
+        is_file = bool(options.get("stream"))
+        if is_file or request.method == "HEAD":
+            limit = _limit(path)
+        else:
+            limit = JSON_BYTES
+        size = response.headers.get("X-Linked-Size") or ""
+        if response.is_success and not size:
+            size = response.headers.get("Content-Length") or ""
+        if size.isdecimal() and int(size) > limit:
             response.close()
-            raise GaveUp(path, too_large(int(size), limit))
-        if not is_stream:
-            limit = limit or JSON_BYTES
-        response.stream = BoundedStream(response.stream, path, limit=limit, is_file=bool(is_stream))
-        if not is_stream:
+            raise RulerError(path, too_large(int(size), limit))
+        response.stream = BoundedStream(response.stream, path, limit=limit, is_file=is_file)
+        if not is_file:
             response.read()
         return response
+
+
+#: Most bytes of the file that is downloaded now, where the Hub or a manifest states its size.
+_stated_size = ContextVar[int | None]("stated_size", default=None)
+
+
+@contextmanager
+def at_most(size: int | None) -> Iterator[None]:
+    """Within the block a file of more bytes is not downloaded; None for the limit of its kind."""
+    before = _stated_size.set(size)
+    try:
+        yield
+    finally:
+        _stated_size.reset(before)
+
+
+def _limit(path: str) -> int:
+    """Return the most bytes of a file that are downloaded."""
+    limits = [limit for end, limit in DOWNLOADED.items() if path.endswith(end)]
+    size = _stated_size.get()
+    if size is not None:
+        limits.append(size)
+    return min(limits, default=TEXT_BYTES)
 
 
 def _note_connection(event: str, info: dict[str, Any]) -> None:

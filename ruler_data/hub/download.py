@@ -21,9 +21,9 @@ from huggingface_hub.errors import (
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
-from ruler_data.hub.client import HubDown, client, with_retries
+from ruler_data.hub.client import HubDown, at_most, client, with_retries
 from ruler_data.hub.repo import tree
-from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
+from ruler_data.manifest import FILENAME, ConfigInfo, FileInfo, Manifest, read_manifest_file
 from ruler_data.names import (
     check_name,
     check_repo,
@@ -67,26 +67,32 @@ class Snapshot:
             UsageError: the release has no such config.
             RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
-        hashes = dict[str, str]()
-        where, configs_known = f"{self.repo} at {self.revision}", self.manifest.configs
+        where = f"{self.repo} at {self.revision}"
+        infos = self.manifest.configs
+        entries = dict[str, ConfigInfo | FileInfo]()
         for name in files:
             if name not in self.manifest.files:
                 raise RulerError(where, f"its manifest names no {quote(name)}")
-            hashes[check_name("file", name)] = self.manifest.files[name].sha256
-        for config in configs_known if configs is None else configs:
-            if config not in configs_known:
-                msg = f"{quote(config)} is not in {where}; it has {', '.join(configs_known)}"
-                raise UsageError(msg)
-            hashes[config_file(config)] = configs_known[config].sha256
+            entries[check_name("file", name)] = self.manifest.files[name]
+        for config in infos if configs is None else configs:
+            if config not in infos:
+                known = ", ".join(infos)
+                raise UsageError(f"{quote(config)} is not in {where}; it has {known}")
+            entries[config_file(config)] = infos[config]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self._fetch_file, hashes, hashes.values()))
+            list(pool.map(self._fetch_file, entries, entries.values()))
         return self.folder
 
-    def _fetch_file(self, name: str, sha256: str) -> None:
-        _, actual = _download_checked(self.repo, self.commit, name, sha256)
-        if actual != sha256:
+    def _fetch_file(self, name: str, entry: ConfigInfo | FileInfo) -> None:
+        """Download a file unless it is in the cache; one that is damaged once more."""
+        fetch = partial(_download, self.repo, self.commit, name, entry.bytes)
+        actual = sha256_file(fetch())
+        if actual != entry.sha256:
+            actual = sha256_file(fetch(again=True))
+        if actual != entry.sha256:
             where = f"{self.repo} at {self.commit}"
-            raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {actual}")
+            problem = f"refused: sha256 expected {entry.sha256}, found {actual}"
+            raise RulerError(where, name, problem)
 
 
 def open_release(repo: str, revision: str) -> Snapshot:
@@ -120,16 +126,19 @@ def open_release(repo: str, revision: str) -> Snapshot:
     return Snapshot(repo, revision, commit, path.parent, manifest)
 
 
-def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> Path | None:
+def fetch_file(
+    repo: str, name: str, revision: str, size: int | None = None, *, again: bool = False
+) -> Path | None:
     """Return a file of a dataset repo at a branch or commit; None if the repo does not have it.
 
-    While the Hub cannot be reached, it is taken from the cache; `again` downloads it anew.
+    While the Hub cannot be reached, it is taken from the cache; `again` downloads it anew. No more
+    than `size` bytes are downloaded.
 
     Raises:
         RulerError: there is no such repo, or it is not available.
     """
     try:
-        return _download(repo, revision, name, again=again)
+        return _download(repo, revision, name, size, again=again)
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError):
             return None
@@ -155,12 +164,11 @@ def fetch_tables(
     check_revision(revision)
     repo, commit = resolve(repo, revision)
     glob = pattern.removeprefix("**/")
-    names = [
-        name
-        for name in sorted(tree(repo, commit))
-        if name.endswith(tuple(suffixes)) and fnmatch(name, glob)
-    ]
-    return commit, [_download(repo, commit, name) for name in names]
+    paths = []
+    for name, file in sorted(tree(repo, commit).items()):
+        if name.endswith(tuple(suffixes)) and fnmatch(name, glob):
+            paths.append(_download(repo, commit, name, file.size))
+    return commit, paths
 
 
 def resolve(repo: str, revision: str) -> tuple[str, str]:
@@ -210,24 +218,20 @@ def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
     )
 
 
-def _download_checked(
-    repo: str, commit: str, name: str, sha256: str, cache: str | None = None
-) -> tuple[Path, str]:
-    """Return a file and its sha256; one that is damaged is downloaded once more."""
-    path = _download(repo, commit, name, cache=cache)
-    if (actual := sha256_file(path)) != sha256:
-        path = _download(repo, commit, name, again=True, cache=cache)
-        actual = sha256_file(path)
-    return path, actual
-
-
 def _download(
-    repo: str, revision: str, name: str, *, again: bool = False, cache: str | None = None
+    repo: str, revision: str, name: str, size: int | None = None, *, again: bool = False
 ) -> Path:
     """Return a file of a repo; while the Hub is down, the one in the cache.
 
+    Args:
+        repo: id of a dataset.
+        revision: branch, tag or commit.
+        name: of the file.
+        size: bytes that it has, where that is stated; no more are downloaded.
+        again: whether to download it anew.
+
     Raises:
-        RulerError: it does not exist or is not available.
+        RulerError: it does not exist, is not available, or is larger.
     """
     release = f"{repo} at {revision}"
     where, why = f"{release}: {name}", "downloads are off"
@@ -236,11 +240,11 @@ def _download(
         *(repo, name),
         repo_type="dataset",
         revision=revision,
-        cache_dir=cache,
     )
     try:
         if not offline():
-            return Path(with_retries(where, partial(fetch, force_download=again)))
+            with at_most(size):
+                return Path(with_retries(where, partial(fetch, force_download=again)))
     except HubDown as error:
         why = str(error).removeprefix(f"{where}: ")
     except RulerError as error:

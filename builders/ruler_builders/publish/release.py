@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
 from ruler_builders.card import CARD_BYTES, OPEN_LICENCES, Address, card_files
@@ -408,11 +409,24 @@ class Release:
             summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
             remedy = "build it again, then publish"
             raise RulerError(self.folder, "verification failed", f"{summary}; {remedy}")
+        self._check_versions()
         if verdict.unproved and "unproved" not in self.allowed:
             remedy = "do that, or give --allow unproved"
             raise RulerError(self.folder, verdict.notes[0], remedy)
         checked = f"{counted(verdict.configs, 'config')}, {counted(verdict.rows, 'row')}"
         self.tell(f"{self.folder}: verified: {checked}")
+
+    def _check_versions(self) -> None:
+        """Refuse a folder of other versions: what they write is not proved here."""
+        built = self.built
+        for package, version, version_here in (
+            ("ruler-data", built.package_version, __version__),
+            ("pyarrow", built.pyarrow, pa.__version__),
+        ):
+            if version != version_here:
+                problem = f"was written with {package} {version}, and here is {version_here}"
+                remedy = f"pip install '{package}=={version}', then publish"
+                raise RulerError(self.folder, f"{problem}, so it cannot be proved", remedy)
 
     def publish(self) -> None:
         """Publish what is planned, or complete it; if it is published already, write nothing.
