@@ -3,7 +3,7 @@
     python benchmarks/check_engine.py [--runs N]
 
 A simulated engine answers a question at each residue of 128 in the five conditions, and others in
-a second look; its cache holds whole blocks. It misses answers by itself (half of that noise by hard
+a second look. It misses answers by itself (half of that noise by hard
 questions, which are missed in all conditions), and has a fault: a place, what a prompt was computed
 with, and the share of answers that it loses there. Prompts have two blocks and 128 residues.
 """
@@ -27,9 +27,15 @@ from ruler_eval.engine_check.verdict import (
 )
 
 NOISE = (0.0, 0.01, 0.05)
-#: Tokens of a block of the cache: of vLLM, and of models with other layers between attention.
-BLOCKS = (16, 32, 1_600, 2_096, 8_320)
-SHORTEST = 4_096
+#: Places of the conditions in which a fault shows, by what a prompt must have been computed with.
+WHEN = {
+    "always": (0, 1, 2, 3, 4),
+    "self-hit": (1,),
+    "hit": (1, 2, 4),
+    "no hit": (0, 3),
+    "batch": (3, 4),
+    "shared": (4,),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Planted:
 
     name: str
     place: Place | None = None
-    when: str = "always"  # or `self-hit`, `hit`, `no hit`, `batch`, `shared`
+    when: str = "always"
     share: float = 1.0
 
 
@@ -59,58 +65,24 @@ FAULTS = (
 )
 
 
-def computed(fault: Planted, depths: np.ndarray, tokens: Integers, block: int) -> Bools:
-    """Return in which conditions a prompt is computed as the fault needs it; (rows, conditions).
-
-    A pair begins alike up to the first of its two needles, which stand at `depths` of the text. The
-    second of a pair shares the step in which the first is computed.
-    """
-    rows = len(tokens)
-    alike = np.minimum(depths[0::2], depths[1::2]).repeat(2) * tokens
-    is_second = np.arange(rows) % 2 == 1
-    hits = np.zeros((rows, len(CONDITIONS)), dtype=bool)
-    hits[:, CONDITIONS.index("self-hit")] = tokens > block
-    hits[:, CONDITIONS.index("prefix-hit")] = alike >= block
-    hits[:, CONDITIONS.index("shared")] = (alike >= block) & is_second
-    where = np.zeros_like(hits)
-    if fault.when == "always":
-        where[:] = True
-    elif fault.when == "self-hit":
-        column = CONDITIONS.index("self-hit")
-        where[:, column] = hits[:, column]
-    elif fault.when == "hit":
-        where = hits
-    elif fault.when == "no hit":
-        where = ~hits
-    elif fault.when == "batch":
-        where[:, CONDITIONS.index("batched") :] = True
-    elif fault.when == "shared":
-        column = CONDITIONS.index("shared")
-        where[:, column] = hits[:, column]
-    return where
-
-
-def answers(
-    fault: Planted, noise: float, tokens: Integers, block: int, rng: np.random.Generator
-) -> Sheet:
+def answers(fault: Planted, noise: float, tokens: Integers, rng: np.random.Generator) -> Sheet:
     """Return what questions show whose prompts have so many tokens."""
     shape = len(tokens), len(CONDITIONS)
     lost: Bools = rng.random(shape) < noise / 2
     lost |= (rng.random(len(tokens)) < noise / 2)[:, None]
     if fault.place is not None:
-        here = computed(fault, rng.random(len(tokens)), tokens, block)
-        here &= fault.place.holds(tokens)[:, None]
+        here = np.zeros(shape, dtype=bool)
+        here[:, WHEN[fault.when]] = fault.place.holds(tokens)[:, None]
         lost |= here & (rng.random(shape) < fault.share)
     changed = (rng.random(shape) < noise) & ~lost
     changed[:, 0] = False
     return Sheet(tokens, lost, changed)
 
 
-def is_found(fault: Planted, noise: float, block: int, rng: np.random.Generator) -> bool:
-    """Return whether a check of 256 rows finds anything."""
-    shortest = max(SHORTEST, 2 * block)
-    tokens = np.tile(np.arange(128), 4) + shortest
-    first = answers(fault, noise, tokens[:128], block, rng)
+def is_found(fault: Planted, noise: float, rng: np.random.Generator) -> bool:
+    """Return whether a check of 512 rows finds anything."""
+    tokens = np.tile(np.arange(128), 4) + 4096
+    first = answers(fault, noise, tokens[:128], rng)
     if first_look(first):
         return True
     suspected = suspects(first)
@@ -119,25 +91,24 @@ def is_found(fault: Planted, noise: float, block: int, rng: np.random.Generator)
     others = {pair: tokens[pair : pair + 2] for pair in range(128, 512, 2)}
     moves = second_questions(others, suspected, np.inf)
     moved = np.concatenate([others[pair] + words for pair, words in moves.items()])
-    return bool(second_look(answers(fault, noise, moved, block, rng), suspected))
+    return bool(second_look(answers(fault, noise, moved, rng), suspected))
 
 
 def main() -> None:
-    """Print the percent of checks that find something, by fault, block and noise."""
+    """Print the percent of checks that find something, by fault and noise."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     options = parser.parse_args()
-    heads = [f"block {block:,}, noise {noise:.0%}" for block in BLOCKS for noise in NOISE]
+    heads = [f"noise {noise:.0%}" for noise in NOISE]
     print(f"Percent of {options.runs} simulated checks that found something.\n")
     print(f"| fault | {' | '.join(heads)} |")
     print(f"|---|{'--:|' * len(heads)}")
     for fault in FAULTS:
         cells = list[str]()
-        for block in BLOCKS:
-            for noise in NOISE:
-                rng = np.random.default_rng([7, int(1000 * noise), block])
-                found = sum(is_found(fault, noise, block, rng) for _ in range(options.runs))
-                cells.append(f"{100 * found / options.runs:.0f}")
+        for noise in NOISE:
+            rng = np.random.default_rng([7, int(1000 * noise)])
+            found = sum(is_found(fault, noise, rng) for _ in range(options.runs))
+            cells.append(f"{100 * found / options.runs:.0f}")
         print(f"| {fault.name} | {' | '.join(cells)} |", flush=True)
 
 

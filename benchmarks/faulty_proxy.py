@@ -1,6 +1,6 @@
 """A server with a fault of its own: it passes requests on, and garbles some of the answers.
 
-    python benchmarks/pages_proxy.py http://127.0.0.1:8080 8081 --answers FILE \
+    python benchmarks/faulty_proxy.py http://127.0.0.1:8080 8081 --answers FILE \
         --residues 0-8/16 --hits
 
 `ruler-eval check-engine --base-url http://127.0.0.1:8081/v1` must name what was planted. FILE

@@ -13,6 +13,8 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow.compute as pc
+
 from ruler_audit.answers import Group
 from ruler_audit.editions import PUBLISHED_ROWS, Finder, Origin, agreed, placed
 from ruler_builders.exchange.layouts import all_tasks
@@ -29,6 +31,7 @@ from ruler_data.views import html_text
 from ruler_eval.running.data import open_dataset
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
 from ruler_eval.scoring.scores import Scores, score_predictions
+from ruler_report.conclusion import Conclusion, conclude
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "cannot be known"
 #: The exit status of each verdict.
@@ -48,6 +51,8 @@ class Line:
         rows: that were answered.
         gold: rows whose gold answers are those of the rebuilt row; None if none was rebuilt.
         official: mean in [0, 1]; None where it cannot be scored.
+        interval: of 95 %, low and high, as reports have it; None where rows were not rebuilt, or
+            there is one row.
         exact: likewise; None where rows were not rebuilt.
         printed: the mean that came with the answers; empty if none did.
         rule: of the tool, by which the mean came out as printed; empty where none was needed.
@@ -59,6 +64,7 @@ class Line:
     rows: int
     gold: int | None
     official: float | None
+    interval: tuple[float, float] | None
     exact: float | None
     printed: str
     rule: str
@@ -115,15 +121,14 @@ class Audit:
         rows = sum(line.rows for line in self.lines)
         yield f"{self.place}: {self.tool}, {counted(rows, 'row')}"
         yield f"rows: {_origin_text(self.origin, self.tokenizer)}"
-        yield f"{'':22}{'rows':>6}{'gold':>6}{'score':>9}{'printed':>9}{'exact':>8}"
+        yield f"{'':22}{'rows':>5}{'score':>8}{'95 % interval':>15}{'printed':>9}{'exact':>8}"
         for line in self.lines:
-            gold = "-" if line.gold is None else str(line.gold)
-            score = "-" if line.official is None else f"{100 * line.official:.2f}"
-            exact = "-" if line.exact is None else f"{100 * line.exact:.2f}"
-            numbers = f"{line.rows:>6}{gold:>6}{score:>9}{line.printed or '-':>9}{exact:>8}"
+            numbers = f"{line.rows:>5}{_percent(line.official):>8}{_range(line.interval):>15}"
+            numbers += f"{line.printed or '-':>9}{_percent(line.exact):>8}"
             yield f"{line.name:<22}{numbers}  {line.verdict}"
-            for note in filter(None, (line.rule, line.reason)):
-                yield f"    {note}"
+            for note in (line.rule, line.reason):
+                if note:
+                    yield f"    {note}"
         if self.labels:
             named = ", ".join(f"{label} {number:,}" for label, number in self.labels.items())
             yield f"wrong answers: {named}"
@@ -131,6 +136,19 @@ class Audit:
             yield self.validity
         for note in self.unknown:
             yield f"cannot be known: {note}"
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "-"
+    return f"{100 * share:.2f}"
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    if interval is None:
+        return "-"
+    low, high = interval
+    return f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def _origin_text(origin: Origin, tokenizer: str) -> str:
@@ -168,7 +186,10 @@ class Auditor:
                 known = self._rebuilt_rows(folder)
                 self._place(known)
                 scores = self._score(folder, known)
-        lines = tuple(self._line(group, known, scores) for group in self._groups)
+        conclusion = None
+        if scores is not None:
+            conclusion = conclude([scores], score="official")
+        lines = tuple(self._line(group, known, scores, conclusion) for group in self._groups)
         tokenizer = origin.tokenizers[0] if known else ""
         first = self._groups[0]
         places = {group.place for group in self._groups}
@@ -323,23 +344,32 @@ class Auditor:
             for answer in group.answers
         ]
         tool = groups[0].tool
-        return score_predictions(
-            records, open_dataset(str(folder)), tool, PROTOCOLS.get(tool, "base")
-        )
+        protocol = PROTOCOLS.get(tool, "base")
+        scores = score_predictions(records, open_dataset(str(folder)), tool, protocol)
+        if any(group.is_sampled for group in groups):  # nobody was asked the other rows
+            return replace(scores, table=scores.table.filter(pc.is_valid(scores.table["official"])))
+        return scores
 
     def _line(
-        self, group: Group, known: Mapping[str, Sequence[Row]], scores: Scores | None
+        self,
+        group: Group,
+        known: Mapping[str, Sequence[Row]],
+        scores: Scores | None,
+        conclusion: Conclusion | None,
     ) -> Line:
         """Return what is said of a group."""
-        origin = self._origins[group.name]
         rows = len(group.rows)
-        gold = _same_gold(group, known[group.name]) if group.name in known else None
+        gold = None
+        if group.name in known:
+            gold = _same_gold(group, known[group.name])
         official = _mean_of(group)
         exact = None
-        if scores is not None and gold == rows:
+        interval = None
+        if scores is not None and conclusion is not None and gold == rows:
             official, exact = _means(scores, group)
+            interval = _interval(conclusion, group)
         printed = group.claim.printed if group.claim else ""
-        line = Line(group.name, rows, gold, official, exact, printed, "", AGREES)
+        line = Line(group.name, rows, gold, official, interval, exact, printed, "", AGREES)
         if gold is not None and gold < rows:
             reason = f"the gold answers of {counted(rows - gold, 'row')} are not the rebuilt row's"
             return replace(line, verdict=DIFFERS, reason=reason)
@@ -350,7 +380,7 @@ class Auditor:
                 return replace(line, verdict=DIFFERS, reason=reason)
             line = replace(line, rule=rule)
         if gold is None:
-            return replace(line, verdict=UNKNOWN, reason=origin.reason)
+            return replace(line, verdict=UNKNOWN, reason=self._origins[group.name].reason)
         return line
 
 
@@ -381,6 +411,14 @@ def _means(scores: Scores, group: Group) -> tuple[float | None, float | None]:
     rows = table[(table["task"] == group.task) & (table["length"] == group.length)]
     exact = rows["exact"].mean() if rows["exact"].notna().any() else None
     return float(rows["official"].mean()), None if exact is None else float(exact)
+
+
+def _interval(conclusion: Conclusion, group: Group) -> tuple[float, float] | None:
+    """Return the interval of the mean of a group, as shares of 1."""
+    estimate = conclusion.estimate((group.task, group.length), 0)
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return estimate.low / 100, estimate.high / 100
 
 
 def _mean_of(group: Group) -> float | None:

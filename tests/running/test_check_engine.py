@@ -13,6 +13,7 @@ import pytest
 
 import ruler_builders
 import ruler_eval
+from ruler_cli import pages_length
 from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
@@ -146,7 +147,7 @@ def check(rows: Path, engine: CachedEngine, **options: Any) -> EngineCheck:  # n
         (lambda it: it.cached > it.tokens - 17 and it.together == 1 and it.tokens % 128 == 4, "x",
          "lost where prompt tokens are 4 mod 128, only on a self-hit: 5 of 5 against 0 of 123"),
         (lambda it: it.shared, "x",
-         "lost at any number of prompt tokens, only together behind one prefix: 64 of 128"),
+         "lost at any number of prompt tokens, only together behind one prefix: 128 of 128"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named(
@@ -165,6 +166,40 @@ def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) ->
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 16 rows")
     with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
         check(rows, CachedEngine(), length=4096)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("block", "only"),
+    [(16, "prefix-hit"), (32, "self-hit"), (1600, "shared"), (8320, "nothing")],
+)
+def test_each_condition_is_met_at_two_blocks_and_its_fault_named(
+    tiny: Path, tmp_path: Path, block: int, only: str
+) -> None:
+    """Prompts have two blocks of the cache and a bit; a fault is at 5 to 8 mod 16."""
+    length = pages_length(block) if block > 1000 else 1024
+    out = tmp_path / "rows"
+    ruler_builders.build(str(tiny), **{**SINGLE, "lengths": [length]}, rows=128, out=out)
+
+    def lost(it: Computed) -> bool:
+        whole = (it.tokens - 1) // block * block
+        is_met = {
+            "nothing": False,
+            "self-hit": it.together == 1 and it.cached == whole and not it.shared,
+            "prefix-hit": it.together == 1 and it.cached > 0,
+            "shared": it.shared,
+        }
+        return is_met[only] and 5 <= it.tokens % 16 <= 8
+
+    found = check(out, CachedEngine(lost, block=block, text="x"))
+    assert not found.not_tested, str(found)
+    if only == "nothing":
+        assert not found.faults
+        return
+    assert found.exit_status == 1, str(found)
+    assert {str(fault.place) for fault in found.faults} == {"where prompt tokens are 5 to 8 mod 16"}
+    if only == "shared":
+        assert [fault.only for fault in found.faults] == ["only together behind one prefix"]
 
 
 HITS = {"self-hit", "prefix-hit", "shared"}
@@ -243,7 +278,7 @@ def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text
     object.__setattr__(job.config, "engine", "vllm")  # with a function it would be `python`
     found = engine_check.check_engine(replace(job, engine=replace(job.engine, generate=staying)))
     assert not found.faults and found.kinds["cold"]["empty"] == 1
-    assert found.rows > 128 and len(needs) == 5 * found.rows
+    assert found.rows > 128 and len(needs) == 7 * found.rows
     longest, *loads = events
     assert loads == ["load"] and 1024 < max(needs) <= cast(int, longest)
 
@@ -277,11 +312,9 @@ def test_rows_are_built_for_a_server(tiny: Path, tokenizer: PromptTokenizer) -> 
         (key,) = set(re.findall(r"special magic number for ([\w-]+) mentioned", text))
         hit = text in asked
         asked.add(text)
-        return (
-            ""
-            if hit and len(body["prompt"]) % 16 < 2
-            else re.findall(f"for {key} is: (\\d+)", text)[0]
-        )
+        if hit and len(body["prompt"]) % 16 < 2:
+            return ""
+        return ", ".join(re.findall(f"for {key} is: (\\d+)", text))  # a part may lack it
 
     with FakeServer(say) as server:
         command = ("check-engine", "--base-url", server.url, "--model", "m", "--length", 1024)

@@ -2,9 +2,12 @@
 
     cold        another beginning than anything before, alone
     self-hit    the same prompt again, alone
-    prefix-hit  behind the neighbouring row, which begins alike, alone
+    prefix-hit  behind a request that has the first part of its text, alone
     batched     other beginnings, many at once
-    shared      many at once, each beside its neighbour, which begins alike and is as new
+    shared      many at once, each together with a request that has the first part of its text
+
+The part is 60 to 90 % of the text, so that prompts of two blocks of a cache share one. What a
+request answers that has a part alone is not looked at.
 
 A new beginning is a line with a number before the text. It has the same number of tokens in every
 prompt, so each residue is still met once; words in it move a prompt to another residue.
@@ -12,7 +15,7 @@ prompt, so each residue is still met once; words in it move a prompt to another 
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count, islice
@@ -47,9 +50,13 @@ FAILURES = 8
 COLD_SHARE = 0.1
 #: Part of a cold prompt's time that a hit may take at most, where nobody reports cached tokens.
 FASTER = 0.8
-#: Share of the rows in which a condition must be seen. Neighbours begin alike up to a needle that
-#: stands at any depth, so many of them share less than a block.
-NEEDED = {"cold": 0.9, "self-hit": 0.9, "prefix-hit": 0.25, "batched": 0.0, "shared": 0.25}
+#: Share of the rows in which a condition must be seen. Requests of one step may share nothing where
+#: the engine puts them into two.
+NEEDED = {"cold": 0.9, "self-hit": 0.9, "prefix-hit": 0.9, "batched": 0.0, "shared": 0.5}
+#: A request with the first part of another's text, at least and at most so much of it.
+PART, SHORTEST_PART, LONGEST_PART = "part", 0.6, 0.9
+#: Its number among the samples of a row, so that both may be computed at once.
+PART_SAMPLE = 1
 
 
 @dataclass(frozen=True)
@@ -146,11 +153,14 @@ class Asker:
 
     def ask(self, pairs: Mapping[Pair, int], advance: Callable[[str, int], None]) -> None:
         """Ask the rows of pairs in all conditions, moved by so many tokens."""
-        number = 2 * len(CONDITIONS) * len(pairs)
+        number = 2 * (len(CONDITIONS) + 2) * len(pairs)  # two parts of each row
+        answered = 0
         failed = 0
-        replies = self._answers(self._waves_of(pairs), number)
-        for answered, (request, condition, reply) in enumerate(replies, start=1):
+        for request, condition, reply in self._answers(self._waves_of(pairs), number):
             answer = self.job.finished(reply)
+            if condition == PART:
+                continue
+            answered += 1
             place = request.config, request.row.index
             tokens = answer.prompt_tokens or len(request.ids)
             shown = Shown(answer, self._kind(request, answer), tokens)
@@ -258,57 +268,67 @@ class Asker:
 
     def _waves_of(self, pairs: Mapping[Pair, int]) -> Iterator[Iterable[Asked]]:
         """Yield requests with their conditions; a wave begins when the one before has ended."""
-        for (config, index), words in pairs.items():
-            first, second = self.rows[config][index : index + 2]
-            for row, twin in ((first, second), (second, first)):
-                cold, hit = self._new(config, words, row, twin)
-                yield [(cold, "cold")]
-                yield [(cold, "self-hit")]
-                yield [(hit, "prefix-hit")]
+        for config, row, words in self._rows_of(pairs):
+            cold = self._new(config, words, row)
+            yield [(cold, "cold")]
+            yield [(cold, "self-hit")]
+            hit = self._new(config, words, row)
+            yield [(self._part_of(hit), PART)]
+            yield [(hit, "prefix-hit")]
         yield self._batched(pairs)
         yield self._shared(pairs)
 
-    def _batched(self, pairs: Mapping[Pair, int]) -> Iterator[Asked]:
+    def _rows_of(self, pairs: Mapping[Pair, int]) -> Iterator[tuple[str, Row, int]]:
+        """Yield the rows of pairs, each with its config and the words that move it."""
         for (config, index), words in pairs.items():
             for row in self.rows[config][index : index + 2]:
-                (request,) = self._new(config, words, row)
-                yield request, "batched"
+                yield config, row, words
+
+    def _batched(self, pairs: Mapping[Pair, int]) -> Iterator[Asked]:
+        for config, row, words in self._rows_of(pairs):
+            yield self._new(config, words, row), "batched"
 
     def _shared(self, pairs: Mapping[Pair, int]) -> Iterator[Asked]:
-        for (config, index), words in pairs.items():
-            for request in self._new(config, words, *self.rows[config][index : index + 2]):
-                yield request, "shared"
+        for config, row, words in self._rows_of(pairs):
+            request = self._new(config, words, row)
+            yield self._part_of(request), PART
+            yield request, "shared"
 
-    def _new(self, config: str, words: int, *rows: Row) -> list[Request]:
-        """Return rows as requests that all have one beginning, which no request had before."""
-        lengths = [len(self.job.ids(row)) for row in rows]
+    def _part_of(self, request: Request) -> Request:
+        """Return a request that begins as another one, with a part of its text."""
+        context = request.row.context
+        digest = sha256(context[:LINE].encode()).digest()
+        share = SHORTEST_PART + (LONGEST_PART - SHORTEST_PART) * digest[0] / 255
+        row = replace(request.row, context=context[: int(share * len(context))])
+        ids = self.job.ids(row)
+        return Request(request.config, row, ids, request.max_tokens, sample=PART_SAMPLE)
+
+    def _new(self, config: str, words: int, row: Row) -> Request:
+        """Return a row as a request with a beginning that no request had before."""
+        length = len(self.job.ids(row))
         for salt in islice(self._salts, SALTS):
             number = int(sha256(f"{salt}".encode()).hexdigest(), 16) % 900_000 + 100_000
-            lines = [_with_line(row, number, words) for row in rows]
-            requests = [
-                Request(config, row, self.job.ids(row), self.job.room(row)) for row in lines
-            ]
-            added = set[int]()
-            for request, length in zip(requests, lengths, strict=True):
-                added.add(len(request.ids) - length - words)
-            self.beginning = self.beginning or min(added)
-            if added == {self.beginning}:
-                self._refuse_over_window(config, requests)
-                return requests
+            line = _with_line(row, number, words)
+            request = Request(config, line, self.job.ids(line), self.job.room(line))
+            added = len(request.ids) - length - words
+            self.beginning = self.beginning or added
+            if added == self.beginning:
+                self._refuse_over_window(request)
+                return request
         raise RulerError(
             config,
             "no line before its texts has as many tokens in each prompt: the tokenizer cannot be "
             "checked by residues",
         )
 
-    def _refuse_over_window(self, config: str, requests: Sequence[Request]) -> None:
+    def _refuse_over_window(self, request: Request) -> None:
         window = self.job.engine.window
         if window is None:
             return
-        need = max(len(request.ids) + request.max_tokens for request in requests)
+        need = len(request.ids) + request.max_tokens
         if need > window:
             raise UsageError(
-                config,
+                request.config,
                 f"prompt and answer need {need} tokens, the window is {window}; take shorter rows "
                 "with --length",
             )
