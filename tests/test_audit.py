@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pandas as pd
@@ -86,6 +87,12 @@ def test_edition_and_words_are_found_and_the_printed_means_follow(kvpress: Path)
         program("ruler-eval", "audit", kvpress, "--tokenizer", TOKENIZER, "--json").stdout
     )
     assert all(line["gold"] == ROWS and line["exact"] is not None for line in record["lines"])
+    for line in record["lines"]:  # half as wide to twice as wide as by the scores' deviation
+        low, high = line["interval"]
+        scores = [score(row) for row in rows_of(OLD, line["name"].rpartition("_")[0], "2.2.0")]
+        assert low < line["official"] < high
+        assert 1 < (high - low) / (stdev(scores) / ROWS**0.5) < 8
+        assert f"[{100 * low:.1f}, {100 * high:.1f}]" in done.stdout
 
 
 def test_an_edited_gold_answer_or_mean_differs(kvpress: Path, tmp_path: Path) -> None:
