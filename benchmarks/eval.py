@@ -96,13 +96,13 @@ def main() -> None:
     }
     lines = []
     for length in sorted({parse_config(config)[1] for config in job.data.rows}):
-        configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
+        configs = [name for name in job.data.rows if parse_config(name)[1] == length]
         each = max(1, options.rows // len(configs))
         config = EvalConfig(
             options.data,
             model="bench",
             engine="oracle",
-            configs=configs,
+            lengths=[length],
             rows=each,
             options={"seconds": options.seconds},
         )

@@ -145,14 +145,13 @@ def run(
     """Run a model on the rows of its tokenizer, and score it."""
     data, target = WORK / f"data-{name}", out / folder(name, protocol)
     wanted = ",".join(f"{length}:{count}" for length, count in rows.items())
-    configs = [f"{task}_{length}" for task in tasks for length in rows]
     ruler(
         *("eval", "run", "--data", data, "--model", WORK / name, "--model-name", name),
         *("--engine", "python", "--option", "function=batched_generate:generate"),
         *("--option", "batch=8", "--option", f"model={WORK / name}"),
         *("--option", f"dtype={fast_dtype()}"),
         *("--protocol", protocol, "--rows", wanted),
-        *("--configs", ",".join(sorted(configs)), "--out", target),
+        *("--tasks", ",".join(tasks), "--lengths", ",".join(map(str, rows)), "--out", target),
     )
     ruler("eval", "score", target, "--data", data)
 

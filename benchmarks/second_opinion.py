@@ -55,10 +55,12 @@ def harness(given: argparse.Namespace, names: list[str]) -> Answers:
 def own(given: argparse.Namespace, names: list[str]) -> Answers:
     """Return the same by this project."""
     out = given.work / "own"
+    tasks = ",".join(sorted({name.rpartition("_")[0] for name in names}))
+    lengths = ",".join(sorted({name.rpartition("_")[2] for name in names}))
     command = [
         *(sys.executable, "-m", "ruler_cli", "run", "--data", str(given.data), "--model"),
         *(str(given.model), "--engine", "transformers", "--protocol", "base"),
-        *("--option", f"dtype={given.dtype}", "--configs", ",".join(names)),
+        *("--option", f"dtype={given.dtype}", "--tasks", tasks, "--lengths", lengths),
         *("--rows", str(given.rows), "--out", str(out)),
     ]
     subprocess.run(command, check=True)

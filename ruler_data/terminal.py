@@ -244,13 +244,15 @@ def _application(
     """Return the program with its named commands."""
     import typer
 
+    from ruler_data.help_page import HelpPage
+
     app = typer.Typer(
         name=program, help=about, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     for name in names:
         text = _help(commands[name])
         summary = text.partition("\n\n")[0]  # else typer cuts it
-        command = app.command(name, help=text, short_help=summary)
+        command = app.command(name, cls=HelpPage, help=text, short_help=summary)
         command(_as_command(program, commands[name]))
     return app
 
@@ -338,7 +340,6 @@ def _typer_annotation(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has
     (option,) = hint.__metadata__
     if kind is Path and isinstance(option, OptionInfo):
         kind = str
-        option.metavar = "<path>"
     if kind is bool and not getattr(option, "param_decls", None):
         option.param_decls = ("--" + name.replace("_", "-"),)
     if may_be_none:
@@ -347,11 +348,16 @@ def _typer_annotation(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has
 
 
 def _help(function: Callable[..., Any]) -> str:
-    """Return what a docstring says before its `Raises:`; indented lines stay as they are."""
+    """Return what a docstring says before its `Raises:`; indented lines stay as they are.
+
+    A paragraph that begins with "In Python," is not for the command line.
+    """
     docstring = inspect.cleandoc(function.__doc__ or "")
     text = re.split(r"^(?:Args|Returns|Raises):\n", docstring, flags=re.MULTILINE)[0]
     paragraphs = list[str]()
     for paragraph in text.strip().split("\n\n"):
+        if paragraph.startswith("In Python,"):
+            continue
         if paragraph.startswith("    "):
             paragraphs.append("\b\n" + paragraph)  # typer leaves its lines as they are
         else:

@@ -51,7 +51,7 @@ def run_info(data: Path, configs: Iterable[str], **changes: Any) -> RunInfo:  # 
     """Return what a run over some configs says of itself."""
     return RunInfo(
         **{
-            "data": open_dataset(str(data)).choose(list(configs)).info,
+            "data": open_dataset(str(data)).choose(configs=list(configs)).info,
             "model": "org/model-7b",
             "model_revision": "0" * 40,
             "protocol": "completion",

@@ -105,8 +105,8 @@ def test_help_shows_types_and_options_of_a_command(command: Callable[..., object
 def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
     with pytest.raises(UsageError, match=r"^workers -1: give a whole number from 0 to 1,024$"):
         ruler_builders.build(workers=-1)
-    with pytest.raises(UsageError, match=r"^counter 'fast': give one of auto, tokenizers, "):
-        ruler_builders.build(counter="fast")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^tool 'fast': give one of nemo, kvpress, lm-"):
+        ruler_builders.export("x", tool="fast", out="y")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^lengths 4096: give a text or a list$"):
         ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):

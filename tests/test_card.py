@@ -68,12 +68,12 @@ def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli
     assert again.returncode == 0, again.stderr
     assert (copy / "README.md").read_text(encoding="utf-8") == text
     assert cli("verify", copy).returncode == 0
-    released = cli("show", copy, "--card", "--repo", "org/ruler", "--version", "1.2.0").stdout
-    assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.2.0")' in released
-    assert "ruler-data verify org/ruler --revision v1.2.0" in released
-    assert "| Data version | 1.2.0 |" in released and "version: 1.2.0\n" in released
-    alone = cli("show", copy, "--card", "--version", "1.2.0")
-    assert alone.returncode == 2 and "name that repo too" in alone.stderr
+    released = cli("show", copy, "--card", "--repo", "org/ruler").stdout
+    assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.0.0")' in released
+    assert "ruler-data verify org/ruler --revision v1.0.0" in released
+    assert "| Data version | 1.0.0 |" in released
+    without = cli("show", copy, "--repo", "org/ruler")
+    assert without.returncode == 2 and "--repo: --card shows the card" in without.stderr
 
 
 def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:

@@ -78,14 +78,10 @@ def test_sources_name_the_four_texts_and_the_samples_without_any_download(cli: C
     assert len(records["words"]["sha256"]) == 64
 
 
-@pytest.mark.parametrize("by", ["option", "environment"])
-def test_a_local_source_is_listed_with_its_own_hash(by: str, tmp_path: Path, cli: Cli) -> None:
+def test_a_local_source_is_listed_with_its_own_hash(tmp_path: Path, cli: Cli) -> None:
     data = b'{"data": []}'
     (tmp_path / "squad-mine.json").write_bytes(data)
-    if by == "option":
-        done = cli("list", "sources", "--sources", tmp_path, "--json")
-    else:
-        done = cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path)})
+    done = cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path)})
     record = records_of(done)["squad"]
     assert record["sha256"] == hashlib.sha256(data).hexdigest()
     assert (record["pinned"], record["where"]) == ("no", str(tmp_path / "squad-mine.json"))
@@ -94,13 +90,10 @@ def test_a_local_source_is_listed_with_its_own_hash(by: str, tmp_path: Path, cli
 @pytest.mark.parametrize("name", ["nowhere", "file"])
 def test_a_sources_folder_that_is_none_is_refused(name: str, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "file").touch()
-    for done in (
-        cli("list", "sources", "--sources", tmp_path / name),
-        cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path / name)}),
-    ):
-        assert done.returncode == 2
-        assert str(tmp_path / name) in done.stderr
-        assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
+    done = cli("list", "sources", "--json", env={"RULER_SOURCES": str(tmp_path / name)})
+    assert done.returncode == 2
+    assert str(tmp_path / name) in done.stderr
+    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
 
 
 def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:

@@ -19,6 +19,7 @@ from ruler_builders.__main__ import table
 from ruler_builders.card import excerpt
 from ruler_cli import commands
 from ruler_data import TASKS, Row
+from ruler_data.signatures import options_of
 from ruler_data.suites import Suite, packaged
 from ruler_data.tasks import Task
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
@@ -47,6 +48,19 @@ def test_the_command_reference_is_what_the_commands_say() -> None:
             parts.append(help_of(program, command))
             assert re.search(rf"^ +{program} {command}\b", parts[-1], re.M), "has an example"
     compare("../../docs/cli.md", "\n".join(parts))
+
+
+def test_commands_have_few_options_each_written_once_and_a_help_of_one_screen() -> None:
+    number = 0
+    for program in PROGRAMS:
+        for command, function in TABLES[program].items():
+            number += len(options_of(function))
+            done = call(program, command, "--help", env={"COLUMNS": "80"})
+            lines = succeeded(done).stdout.splitlines()
+            assert len(lines) <= 40 and max(map(len, lines)) <= 80, (program, command)
+            names = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
+            assert len({*names}) == len(names), (program, command)
+    assert number <= 150
 
 
 def test_the_table_of_tokenizers_is_the_registry() -> None:

@@ -56,10 +56,9 @@ Function = Any
 
 #: Names of parameters that are values: what they name is not read.
 VALUES = {
-    "against", "allow", "attr", "config", "configs", "edition", "engine", "engine_options", "files",
-    "form",
-    "length", "lengths", "model_name", "model_revision", "options", "org", "procedure", "protocol",
-    "revision", "rows", "score", "shard", "task", "tasks", "template", "version",
+    "against", "allow", "attr", "config", "counter", "edition", "engine", "engine_options", "files",
+    "form", "length", "lengths", "model_name", "model_revision", "options", "org", "prices",
+    "procedure", "protocol", "revision", "rows", "score", "shard", "task", "tasks", "template", "version",
 }  # fmt: skip
 #: By public function and parameter: the kind of place that it reads. `written` is not read, `hub`
 #: a repo; what reads `data` reads repos, too.
@@ -82,12 +81,11 @@ DOORS: dict[Function, dict[str, str]] = {
     ruler_builders.commands.show: {"data": "data", "repo": "value"},
     ruler_builders.commands.publish: {
         "folder": "data", "repo": "hub", "index": "hub", "tokenizer": "model",
-        "tokenizers": "model", "suite": "suite", "sources": "sources", "haystack": "texts",
-        "out": "written",
+        "tokenizers": "model", "sources": "sources", "haystack": "texts",
     },
     ruler_builders.commands.find: {"model": "model", "repo": "hub"},
     ruler_builders.commands.list_known: {
-        "name": "value", "sources": "sources", "download": "sources",
+        "name": "value", "download": "sources",
     },
     ruler_eval.run: {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",

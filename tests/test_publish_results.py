@@ -143,7 +143,7 @@ def test_a_run_with_one_row_a_config_is_published(
     def say(config: str, row: Row) -> str | None:
         return golden(config, row)
 
-    data = open_dataset(str(sample_build)).choose([*FEW]).info
+    data = open_dataset(str(sample_build)).choose(configs=[*FEW]).info
     one = replace(data, rows=dict.fromkeys(FEW, 1))
     folder = make_run(tmp_path / "run", sample_build, say, FEW, data_info=one)
     succeeded(publish(folder, "--data", sample_build, "--repo", repo))

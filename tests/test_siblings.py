@@ -40,14 +40,19 @@ class Owner:
 
     def arguments(self, org: str, *more: object, version: str = "1.0.0") -> list[object]:
         names = ",".join(map(str, self.models))
-        options = ["--repo", f"{org}/ruler", "--version", version, "--tokenizers", names, *ROWS]
-        return ["publish", *options, "--allow", "sample", "--out", self.root / "dist", *more]
+        options = ["--repo", f"{org}/ruler", "--version", version, "--tokenizers", names]
+        return ["publish", *options, "--allow", "sample", *more]
 
     def release(self, org: str, *more: object) -> Done:
+        for model in self.models:
+            self.build(model, self.root / "dist" / model.name)
         return self.call(*self.arguments(org, *more))
 
+    def build(self, model: Path, out: Path, *more: object) -> None:
+        succeeded(self.call("build", "--tokenizer", model, *ROWS, "--out", out, *more))
+
     def call(self, *arguments: object) -> Done:
-        return call_in(self.pool, "ruler-data", *arguments)
+        return call_in(self.pool, "ruler-data", *arguments, cwd=self.root)
 
     def reader(self, program: str, *arguments: object) -> Done:
         return call_in(self.readers, program, *arguments, cwd=self.root)
@@ -128,20 +133,14 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     }
 
 
-def test_a_reserve_makes_a_second_dataset_of_the_lengths_with_room() -> None:
-    found = sibling_builds(
-        "acme/ruler", "1.0.0", "llama3,qwen3", Path("dist"), "8k,16k,32k", reserve=16384
-    )
-    assert [(one.repo, str(one.folder), one.reserve, len(one.lengths)) for one in found] == [
-        ("acme/ruler", "dist/llama3", 0, 3),
-        ("acme/ruler-qwen3", "dist/qwen3", 0, 3),
-        ("acme/ruler-r16k", "dist/llama3-r16k", 16384, 1),
-        ("acme/ruler-qwen3-r16k", "dist/qwen3-r16k", 16384, 1),
+def test_each_tokenizer_of_a_release_has_a_folder_and_a_repo() -> None:
+    builds = sibling_builds("acme/ruler", "1.0.0", "llama3,org/qwen3")
+    assert [(build.tokenizer, build.repo, str(build.folder)) for build in builds] == [
+        ("llama3", "acme/ruler", "dist/llama3"),
+        ("org/qwen3", "acme/ruler-qwen3", "dist/qwen3"),
     ]
     with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
-        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3", Path("dist"))
-    with pytest.raises(UsageError, match="no length is longer: 8192"):
-        sibling_builds("acme/ruler", "1.0.0", "llama3", Path("dist"), "8k", reserve=16384)
+        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3")
 
 
 def test_find_tells_rows_with_room_for_reasoning_from_the_plain_ones() -> None:
@@ -160,19 +159,21 @@ def test_find_tells_rows_with_room_for_reasoning_from_the_plain_ones() -> None:
 
 
 @pytest.mark.slow
-def test_siblings_with_a_reserve_are_released_and_found(owner: Owner) -> None:
-    more = ("--reserve", 512, "--allow", "sample", "--out", owner.root / "dist")
-    where = ("--repo", "think/ruler", "--version", "1.0.0")
-    succeeded(owner.call("publish", *where, "--tokenizers", owner.models[0], *ROWS, *more))
+def test_rows_with_room_for_reasoning_are_a_sibling_that_an_index_lists(owner: Owner) -> None:
+    model, first = owner.models[0], "think/ruler"
+    owner.build(model, owner.root / "dist" / model.name)
+    named = ("--version", "1.0.0", "--allow", "sample")
+    succeeded(owner.call("publish", "--tokenizers", model, "--repo", first, *named))
+    roomy = owner.root / "dist" / "tiny-r512"
+    owner.build(model, roomy, "--reserve", 512)
+    more = ("--repo", "think/ruler-r512", "--index", first)
+    succeeded(owner.call("publish", roomy, *more, *named))
     assert {one["repo"]: one["reserve"] for one in owner.index("think")} == {
-        "think/ruler": 0,
+        first: 0,
         "think/ruler-r512": 512,
     }
-    card = owner.hub.repos["think/ruler-r512"].files("v1.0.0")["README.md"].data.decode()
-    assert "| tiny, 512 tokens kept free | this one |" in card
-    for reserve, repo in ((), "think/ruler "), (("--reserve", 1), "think/ruler-r512 "):
-        wanted = ("find", "--model", owner.models[0], "--in", "think/ruler", *reserve)
-        assert f"\n{repo}v1.0.0, commit" in succeeded(owner.reader("ruler-data", *wanted)).stdout
+    wanted = ("find", "--model", model, "--in", first)
+    assert f"\n{first} v1.0.0, commit" in succeeded(owner.reader("ruler-data", *wanted)).stdout
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_one_ctrl_c_stops_while_threads_wait(monkeypatch: pytest.MonkeyPatch) ->
     [
         ("build --rows abc", "ruler-data: --rows 'abc': Input should be a valid integer"),
         ("build --workers -1", "ruler-data: --workers '-1': Input should be greater than or"),
-        ("build --counter rya", "--counter: 'rya' is not one of 'auto', 'tokenizers', 'gigatoken'"),
+        ("export x --for rya", "--for: 'rya' is not one of 'nemo', 'kvpress', 'lm-eval', "),
         ("build llama3", "unexpected extra argument(s) (llama3); see `ruler-data build --help`"),
         ("build --rose 3", "No such option: --rose"),
         ("build --rows", "Option '--rows' requires an argument; see `ruler-data build --help`"),

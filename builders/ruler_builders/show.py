@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -259,11 +258,11 @@ def procedure(name: str) -> ProcedurePage:
     return ProcedurePage(find_procedure(name))
 
 
-def sources(folder: Path | str | None) -> Listing:
+def sources() -> Listing:
     """Return which sources are available, from where, with which hash."""
     from ruler_builders.sources.library import inventory
 
-    return Listing("source", inventory(folder), ("name", "where", "pinned", "sha256", "licence"))
+    return Listing("source", inventory(None), ("name", "where", "pinned", "sha256", "licence"))
 
 
 def tokenizers() -> Listing:

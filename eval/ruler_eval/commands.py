@@ -29,21 +29,21 @@ class RunConfig(EvalConfig):
     """The options of `run`."""
 
     out: Annotated[
-        str | Path | None, Option(help="Folder of the run; not for --check.", metavar="<path>")
+        str | Path | None, Option(help="Folder of the run; not for --check.", metavar="DIR")
     ] = None
     check: Annotated[
         bool,
-        Option(help="Load no model: look for problems, and say tokens, memory and money."),
+        Option(help="Load no model: find problems, say what it costs."),
     ] = False
-    shard: Annotated[str, Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1"
-    data_parallel: Annotated[int, Option(help="Copies of the model on this machine.", min=1)] = 1
+    shard: Annotated[str, Option(help="One of N parts, e.g. 0/8.", metavar="I/N")] = "0/1"
+    data_parallel: Annotated[int, Option(help="Copies of the model here.", min=1)] = 1
     budget: Annotated[
         float | None,
-        Option(help="Money at which the run stops, by --price-in and --price-out.", min=0),
+        Option(help="Money at which the run stops, by --prices.", min=0),
     ] = None
-    budget_tokens: Annotated[
-        int | None, Option(help="Tokens, read and written, at which the run stops.", min=1)
-    ] = None
+    budget_tokens: Annotated[int | None, Option(help="Tokens at which the run stops.", min=1)] = (
+        None
+    )
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -53,9 +53,8 @@ class RunConfig(EvalConfig):
 
         super().__post_init__()
         processes = parse_shard(self.shard)[1] > 1 or self.data_parallel > 1
-        if self.budget is not None and None in (self.price_in, self.price_out):
-            msg = "--budget: give --price-in and --price-out, or --budget-tokens"
-            raise UsageError(msg)
+        if self.budget is not None and self.prices is None:
+            raise UsageError("--budget: give --prices, or --budget-tokens")
         if (self.budget, self.budget_tokens) != (None, None) and processes:
             msg = "--budget is for one process: no --shard, no --data-parallel"
             raise UsageError(msg)
@@ -72,10 +71,7 @@ def run(
 ) -> Run | Diagnosis:
     """Run a model over the rows; the same command resumes an interrupted run.
 
-        ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
-
-        ruler-eval run --check --data dist/llama3 --model m --base-url URL
-        ruler-eval run --data dist/llama3-nemo-evaluator --procedure nemo-evaluator --out runs/z ...
+        ruler-eval run --data dist/llama3 --model org/model --out runs/x
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
     each, for engine `python` (`running.python`); `model` may then be left out, or be
@@ -143,12 +139,13 @@ def repeat(
     run: Annotated[str | Path, Argument(help="Folder of a run.")],
     rows: Annotated[int, Option(help="Rows to generate again, drawn at random.", min=1)] = 40,
     *,
-    tensor_parallel: Annotated[
-        int | None, Option(help="Another number of GPUs for one copy.", min=1)
-    ] = None,
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        Option("--option", help="NAME=VALUE for the engine, e.g. enable_prefix_caching=false."),
+        Option(
+            "--option",
+            help="Of the engine, e.g. enable_prefix_caching=false.",
+            metavar="NAME=VALUE",
+        ),
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
@@ -167,8 +164,6 @@ def repeat(
     from ruler_eval.engine_check import repetition
 
     changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
-    if tensor_parallel:
-        changes["tensor_parallel"] = tensor_parallel
     return repetition.repeat(Path(run), rows, **changes)
 
 
@@ -176,24 +171,22 @@ def repeat(
 def check_engine(
     data: Annotated[
         str | Path | None,
-        Option(help="Rows of the suite pages [default: built for the tokenizer]."),
+        Option(help="Rows of the suite pages [default: built here]."),
     ] = None,
     model: Model = "",
     *,
     length: Annotated[
-        int | None, Option(help="Tokens of the rows [default: 4,096, or two blocks].", min=1)
+        int | None, Option(help="Of the rows [default: 4,096, or two blocks].", min=1)
     ] = None,
     block: Annotated[
         int | None,
-        Option(help="Tokens of a block of the engine's cache [default: as hits show].", min=1),
+        Option(help="Tokens of a block of its cache [default: as hits show].", min=1),
     ] = None,
-    protocol: Annotated[
-        ProtocolName, Option(help="How prompts are formatted (docs/howto/report-a-number.md).")
-    ] = "completion",
+    protocol: Annotated[ProtocolName, Option(help="How prompts are formatted.")] = "completion",
     tokenizer: Tokenizer = None,
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        Option("--option", help="NAME=VALUE for the engine, e.g. kv_cache_dtype=fp8."),
+        Option("--option", help="Of the engine, e.g. kv_cache_dtype=fp8.", metavar="NAME=VALUE"),
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
@@ -205,7 +198,7 @@ def check_engine(
     only where it was seen. Exit 0: all tested, nothing found; 1: a fault; 3: not all was tested, or
     too many answers are wrong to tell (docs/howto/check-an-engine.md).
 
-        ruler-eval check-engine --base-url http://127.0.0.1:8000/v1 --model org/model
+        ruler-eval check-engine --base-url http://127.0.0.1:8000/v1 --model org/m
 
     Raises:
         UsageError: the rows are not of the suite `pages`, or the engine keeps no cache.

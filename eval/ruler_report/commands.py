@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from ruler_report.runs import Run
 
 RUN = "Folder of a run, its scores.parquet, or a Hub repo of predictions."
-Data = Annotated[
-    str | None, typer.Option(help="Rows of runs, if they are not where the run read them.")
-]
+Data = Annotated[str | None, typer.Option(help="Rows, if they are not where a run read them.")]
 Claimed = Annotated[
     bool, typer.Option(help="Rank also runs whose scores cannot be made again here.")
 ]
@@ -42,51 +40,43 @@ def report(
     runs: Annotated[list[str] | Sequence[Run] | Run, typer.Argument(help=RUN)] = (),
     out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("report"),
     *,
-    board: Annotated[
-        bool, typer.Option(help="A table to sort in place of the first one, for many runs.")
-    ] = False,
+    board: Annotated[bool, typer.Option(help="For many runs: a first table to sort.")] = False,
     baseline: Annotated[
         str | Run | None,
-        typer.Option(
-            help="Run that the others should equal, e.g. with full attention: how much of its "
-            "scores they retain."
-        ),
+        typer.Option(help="Run that the others should equal, e.g. with full attention."),
     ] = None,
     pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
+        bool, typer.Option("--pictures/--no-pictures", help="Draw no pictures.")
     ] = True,
     against: Annotated[
         str,
         typer.Option(
-            help="Draw scores against a number: an option in which runs differ, e.g. "
-            "compression_ratio; step; a name given with --attr."
+            help="Draw scores against a number: an option of the runs, step, or one of --attr."
         ),
     ] = "",
     rows: Rows = None,
     tasks: Tasks = "",
     lengths: Lengths = "",
     partial: Annotated[
-        bool, typer.Option(help="Show unanswered rows as wrong; such a run has no rank.")
+        bool, typer.Option(help="Show unanswered rows as wrong, without a rank.")
     ] = False,
     force: Force = False,
     data: Data = None,
     name: Annotated[
         list[str] | Sequence[str],
-        typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
+        typer.Option(help="Name to show, e.g. 'snapkv .5=runs/x'; repeatable."),
     ] = (),
     attr: Annotated[
         list[str] | Sequence[str],
         typer.Option(
-            help="A number that a model has, for --against: train_length=8192=runs/x, or "
-            "train_length=8192 for all runs; repeatable."
+            help="For --against, e.g. train_length=8192=runs/x, or =8192 for all; repeatable.",
+            metavar="NAME=X",
         ),
     ] = (),
     claimed: Claimed = False,
     procedure: Annotated[
         str | None,
-        typer.Option(
-            help="Print what differs from a published number's procedure [default: the run's]."
-        ),
+        typer.Option(help="Print what differs from this one [default: the run's]."),
     ] = None,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, and the scores as CSV, JSON and LaTeX.

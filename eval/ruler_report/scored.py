@@ -61,7 +61,7 @@ def score(
     """Score answers against the frozen rows; write scores.parquet and results.json.
 
         ruler-eval score runs/x
-        ruler-eval score answers.jsonl --data dist/llama3 --model org/model --protocol chat
+        ruler-eval score answers.jsonl --data org/ruler --model m --protocol chat
 
     Exit 1: rows are unanswered, or the answers cannot carry a score (docs/scoring.md). Of --tasks
     alone nothing is written without --out.

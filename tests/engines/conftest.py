@@ -106,7 +106,7 @@ def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> P
     """6 rows of fwe at 512 and at 640 tokens; not to be changed."""
     command = (
         "build", "--tokenizer", model, "--sources", "sample", "--tasks", "fwe", "--lengths",
-        "512,640", "--rows", 6, "--counter", "tokenizers",
+        "512,640", "--rows", 6,
     )  # fmt: skip
     return made_once(
         of_all_workers(tmp_path_factory) / "short",

@@ -35,7 +35,7 @@ from tests.engines.conftest import (
 from tests.running.processes import refusal
 
 PROTOCOLS = ("base", "completion", "chat", "thinking")
-FEW = ("--configs", "fwe_512", "--rows", 3, "--extra-tokens", 20)
+FEW = ("--tasks", "fwe", "--lengths", 512, "--rows", 3, "--extra-tokens", 20)
 FOLDER = os.environ.get("RULER_RECIPES", "")
 
 under_each = pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -21,7 +21,7 @@ def many(tmp_path: Path, cli: Cli, model: Path) -> Path:
     """More rows than are answered before a signal arrives."""
     done = cli(
         "build", "--tokenizer", model, "--sources", "sample", "--tasks", "fwe", "--lengths",
-        "512", "--rows", ROWS, "--counter", "tokenizers", "--out", tmp_path / "data",
+        "512", "--rows", ROWS, "--out", tmp_path / "data",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return tmp_path / "data"

@@ -13,7 +13,9 @@ from tests.running.processes import evaluate, lines
 #: YaRN as model cards tell it: the window itself is left as it was.
 YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 512}
 OVERRIDES = json.dumps({"rope_parameters": {**YARN, "rope_theta": 10000.0}})
-STRETCHED = ("--configs", "fwe_640", "--rows", 3, "--option", f"hf_overrides={OVERRIDES}")
+SHORT = ("--tasks", "fwe", "--lengths", "512")
+LONG = ("--tasks", "fwe", "--lengths", "640")
+STRETCHED = (*LONG, "--rows", 3, "--option", f"hf_overrides={OVERRIDES}")
 
 
 def last_words(done: Done) -> str:
@@ -75,10 +77,10 @@ def test_yarn_stretches_the_window_and_changes_the_answers_alike_in_both_engines
 def test_without_yarn_the_window_is_the_configs_and_the_check_says_the_same(
     order: Order, short: Path, frozen: Path, tmp_path: Path
 ) -> None:
-    message = last_words(order("vllm", tmp_path / "run", "--model", short, "--configs", "fwe_640"))
+    message = last_words(order("vllm", tmp_path / "run", "--model", short, *LONG))
     assert "the model's window is 512" in message
     command = ("run", "--check", "--data", frozen, "--model", short)
-    found = evaluate(*command, "--configs", "fwe_640", "--json")
+    found = evaluate(*command, *LONG, "--json")
     assert found.returncode == 1 and "the model's window is 512" in found.stdout
     found = evaluate(*command, *STRETCHED, "--json")
     assert found.returncode == 0 and json.loads(found.stdout)["errors"] == 0
@@ -92,7 +94,7 @@ def test_a_value_that_vllm_refuses_is_named(order: Order, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
 def test_samples_differ_and_are_the_same_again(order: Order, tmp_path: Path, engine: str) -> None:
-    sampled = ("--samples", 2, "--temperature", 1.0, "--rows", 2, "--configs", "fwe_512")
+    sampled = ("--samples", 2, "--temperature", 1.0, "--rows", 2, *SHORT)
     given = ONE if engine == "vllm" else FLOAT
     for name in ("first", "second"):
         succeeded(order(engine, tmp_path / name, *given, *sampled))

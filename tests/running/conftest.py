@@ -25,7 +25,7 @@ def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Pa
     """20 rows of vt and of fwe at 2,048 tokens of the tiny tokenizer; not to be changed."""
     command = (
         "build", "--tokenizer", tiny, "--sources", "sample", "--tasks", "vt,fwe", "--lengths",
-        2048, "--rows", 20, "--counter", "tokenizers",
+        2048, "--rows", 20,
     )  # fmt: skip
     return made_once(
         of_all_workers(tmp_path_factory) / "frozen",
@@ -65,8 +65,8 @@ def asked_of(
 ) -> tuple[object, ...]:
     """Return a run of 12 rows of a server, some at once."""
     return (
-        "run", "--data", data, "--model", "m", "--engine", "openai", "--base-url", url, "--configs",
-        "vt_2048", "--rows", 12, "--out", out, *more, "--option", f"concurrency={concurrency}",
+        "run", "--data", data, "--model", "m", "--engine", "openai", "--base-url", url, "--tasks",
+        "vt", "--rows", 12, "--out", out, *more, "--option", f"concurrency={concurrency}",
         "--option", f"patience={patience}",
     )  # fmt: skip
 

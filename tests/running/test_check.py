@@ -149,7 +149,7 @@ def test_an_answer_not_in_the_prompt_is_found(frozen: Path, tiny: Path, tmp_path
 
 
 def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path) -> None:
-    prices = ("--price-in", 2, "--price-out", 8)
+    prices = ("--prices", "2,8")
     cost = examine(frozen, tiny, *prices)["cost"]
     rows = [
         row for task in ("vt", "fwe") for row in read_rows(frozen / config_file(f"{task}_2048"))

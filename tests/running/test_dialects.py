@@ -264,7 +264,7 @@ def test_a_larger_budget_goes_on(tmp_path: Path, server: FakeServer, ask: Ask) -
     error = refusal(ask("--budget-tokens", 9000), 1)
     assert "the budget of 9,000 tokens allows no further row (spent: " in error
     assert 0 < len(server.seen) < 5
-    prices = ("--price-in", 2.0, "--price-out", 8.0)
+    prices = ("--prices", "2,8")
     error = refusal(ask(*prices, "--budget", 0.02), 1)
     assert "the budget of 0.02" in error and 2e-6 * 2048 * len(server.seen) * 0.9 < 0.02
     shown = evaluate("status", tmp_path, "--json")
@@ -274,7 +274,7 @@ def test_a_larger_budget_goes_on(tmp_path: Path, server: FakeServer, ask: Ask) -
     )
     succeeded(ask())
     assert len(server.seen) == 12
-    assert "give --price-in" in refusal(ask("--budget", 1, out=tmp_path / "b"))
+    assert "give --prices" in refusal(ask("--budget", 1, out=tmp_path / "b"))
 
 
 def test_rows_wait_for_what_others_leave_of_a_budget(server: FakeServer, ask: Ask) -> None:
@@ -339,7 +339,7 @@ def test_the_page_on_apis_is_true_word_by_word(
         server.rule = api or (lambda body: None)
         changed = {address: server.url, "dist/gpt-4o": str(frozen), "gpt-4o": str(tiny)}
         words = [changed.get(word, word).replace("runs/", f"{tmp_path}/runs/") for word in words]
-        few = ("--configs", "vt_2048", "--rows", 2) if words[1] == "run" else ()
+        few = ("--tasks", "vt", "--rows", 2) if words[1] == "run" else ()
         room = ("--extra-tokens", 500) if "thinking" in words else ()
         partial = ("--partial",) if words[1] == "score" else ()
         succeeded(evaluate(*words[1:], *few, *room, *partial))

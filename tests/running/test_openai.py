@@ -53,7 +53,7 @@ def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_t
         with FakeServer(lambda body: "x") as server:
             server.card = {"id": model, "max_model_len": 8192}
             here = ("--data", frozen, "--model", model, "--base-url", server.url, "--rows", 1)
-            out: list[str | Path] = ["--configs", "vt_2048", "--out", tmp_path / own.info.name]
+            out: list[str | Path] = ["--tasks", "vt", "--out", tmp_path / own.info.name]
             if own is not tokenizer:  # refused before a row is paid, unless its tokenizer is named
                 assert "tokenizer: qwen2.5 " in refusal(evaluate("run", *here, *out, env=env))
                 assert not server.seen

@@ -69,7 +69,7 @@ def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_
     def agent(requests: Sequence[Request]) -> Generation:
         return Generation("A", "length", 30, reasoning="B?", calls=3, total_tokens=700)
 
-    run = ran(frozen, generate=agent, out=tmp_path, configs="vt_2048", rows=2)
+    run = ran(frozen, generate=agent, out=tmp_path, tasks="vt", rows=2)
     (config,) = run.configs
     assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
     assert (config.cut_off, config.answer_tokens) == (2, 60)
@@ -85,10 +85,10 @@ def consuming(requests: list[Request]) -> Iterator[str]:
 
 
 def test_a_function_may_consume_and_change_what_it_is_given(frozen: Path, tmp_path: Path) -> None:
-    done = run(frozen, tmp_path, generate=consuming, configs="vt_2048", rows=5, batch=2)
+    done = run(frozen, tmp_path, generate=consuming, tasks="vt", rows=5, batch=2)
     assert done.complete
     tokens = [line["prompt_tokens"] for line in lines(tmp_path)]
-    run(frozen, tmp_path / "gold", generate=gold, configs="vt_2048", rows=5)
+    run(frozen, tmp_path / "gold", generate=gold, tasks="vt", rows=5)
     assert tokens == [line["prompt_tokens"] for line in lines(tmp_path / "gold")]
 
 
@@ -117,7 +117,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_function_that_fails_has_its_reason(frozen: Path, tmp_path: Path, fault: str) -> None:
     function, reason = FAULTS[fault]
-    done = run(frozen, tmp_path, generate=function, configs="vt_2048", rows=4)
+    done = run(frozen, tmp_path, generate=function, tasks="vt", rows=4)
     assert not done.complete and set(done.failed) >= {"vt_2048/3"}
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(done.failed["vt_2048/3"])
@@ -189,14 +189,14 @@ def kept(requests: Sequence[Request], share: float, model: object) -> list[str]:
 
 def test_what_a_partial_gives_a_function_is_part_of_the_run(frozen: Path, tmp_path: Path) -> None:
     half = partial(kept, share=0.5, model=object())
-    assert run(frozen, tmp_path, generate=half, configs="vt_2048", rows=1).complete
+    assert run(frozen, tmp_path, generate=half, tasks="vt", rows=1).complete
     info = json.loads((tmp_path / "run.json").read_text())["engine_info"]
     assert info["arguments"] == {"share": 0.5, "model": "object"}
     less = partial(kept, share=0.25)
     less.__name__ = "less"  # type: ignore[attr-defined]  # so that Python keeps it inside the other
     for other in (partial(kept, share=0.25, model=object()), partial(less, model=object())):
         with pytest.raises(UsageError, match=r"--option share is 0\.5"):
-            run(frozen, tmp_path, generate=other, configs="vt_2048", rows=1)
+            run(frozen, tmp_path, generate=other, tasks="vt", rows=1)
     with pytest.raises(UsageError, match="missing a required argument: 'share'; give what it"):
         run(frozen, tmp_path / "other", generate=kept, rows=1)
 
@@ -222,14 +222,14 @@ def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
     frozen: Path, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     for _ in range(2):
-        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **first)
+        run(frozen, tmp_path, generate=told, tasks="vt", rows=1, **first)
     with pytest.raises(UsageError, match=r"--option \w+ is (.*) in .* and (?!\1)"):
-        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **second)
+        run(frozen, tmp_path, generate=told, tasks="vt", rows=1, **second)
 
 
 def test_nested_options_may_be_written_in_another_order(frozen: Path, tmp_path: Path) -> None:
     for ratio in ({"a": 1, "b": [{"c": 2, "d": 3}]}, {"b": [{"d": 3, "c": 2}], "a": 1}):
-        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, ratio=ratio)
+        run(frozen, tmp_path, generate=told, tasks="vt", rows=1, ratio=ratio)
 
 
 def cell(folder: Path, number: int, source: str) -> Any:  # noqa: ANN401 - a function
@@ -319,7 +319,7 @@ def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_p
     )  # fmt: skip
     keys = {"url": "http://h/v1", "key": "hf_secretkey1", "git": "github_pat_11ABCDEFG0123456789"}
     secrets = {"path": "/home/me/ckpt/hf", "ratio": {"paths": paths, **keys}}
-    run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **secrets)
+    run(frozen, tmp_path, generate=told, tasks="vt", rows=1, **secrets)
     text = (tmp_path / "run.json").read_text()
     hidden = ("/home", "ann", "ckpt", "http", "hf_secret", "github_pat")
     assert not any(each in text for each in hidden)
@@ -352,7 +352,6 @@ def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_p
         ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
         ({"generate": gold, "data_parallel": 2}, "a function runs in one process; give --option"),
         ({"generate": gold, "tasks": []}, "--tasks is empty; give names, or `all`"),
-        ({"generate": gold, "configs": ""}, "--configs is empty"),
         ({"generate": gold, "lengths": []}, "--lengths is empty"),
         ({"generate": gold, "temperature": 0.5}, "python samples by itself"),
         ({"engine": "openai", "model": "m", "samples": 2}, "greedy answers are all the same"),

@@ -32,7 +32,7 @@ def copies(mark: str) -> list[int]:
 
 
 def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Path) -> None:
-    command = order(frozen, tmp_path, "--configs", "vt_2048", "--option", "crash=7")
+    command = order(frozen, tmp_path, "--tasks", "vt", "--option", "crash=7")
     done = spawn("ruler-eval", *command)
     assert "2 copies of the model were lost with this row" in refusal(done, 1)
     unscored = [line["index"] for line in lines(tmp_path) if line["error"]]

@@ -191,7 +191,7 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
         calls.extend(requests)
         return [] if requests[0].key == ("vt_2048", 1, 2) and len(calls) < 20 else often(requests)
 
-    choice: dict[str, Any] = {"configs": "vt_2048", "rows": 3, "samples": 3}
+    choice: dict[str, Any] = {"tasks": "vt", "rows": 3, "samples": 3}
     first = ran(frozen, out=tmp_path, generate=moody, **choice)
     assert list(first.failed) == ["vt_2048/1/2"]
     assert scores_of(first, frozen).shortfall.count("without one vt_2048/1;") == 1

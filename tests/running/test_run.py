@@ -118,7 +118,7 @@ OTHERS = {
     "no_context": ("--no-context",),
     "sampling.extra_tokens": ("--extra-tokens", "7"),
     "data.rows.vt_2048": ("--rows", "5"),
-    "data.digests.fwe_2048": ("--configs", "vt_2048"),
+    "data.digests.fwe_2048": ("--tasks", "vt"),
 }
 
 

@@ -34,7 +34,7 @@ def test_damaged_rows_are_refused(copy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--configs", "vt_4096"), "'vt_4096' is not in"),
+        (("--lengths", "4k"), "4096"),
         (("--revision", "v1.0.0"), "is a folder and has no revisions"),
         (("--option", "sedonds=1"), "did you mean seconds?"),
         (("--protocol", "completoin"), "'completoin' is not one of 'completion'"),
@@ -111,7 +111,7 @@ def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     for seed, version in ((42, "1.0.0"), (43, "2.0.0")):
         assert publisher(builds(seed=seed), repo, version).code == 0
     env = {**hub.env(), "HF_TOKEN": "", "HF_HOME": str(tmp_path / "hf"), "RULER_OFFLINE": "0"}
-    command = order(Path(repo), tmp_path / "out", "--configs", "vt_1024", "--rows", 2)
+    command = order(Path(repo), tmp_path / "out", "--tasks", "vt", "--lengths", "1k", "--rows", 2)
     succeeded(evaluate(*command, "--revision", "v1.0.0", env=env))
     run = json.loads((tmp_path / "out" / "run.json").read_text())["data"]
     assert (run["repo"], run["revision"]) == (repo, hub.repos[repo].tags["v1.0.0"])

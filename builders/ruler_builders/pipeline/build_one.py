@@ -271,7 +271,7 @@ def _check_prompt(context: BuildContext, where: str, row: PackedRow, *, is_recou
         raise RulerError(
             where,
             f"{context.tokenizer_info.engine} counts {row.length} tokens and the reference "
-            f"{exact}; build with --counter tokenizers, and please report this",
+            f'{exact}; build in Python with counter="tokenizers", and please report this',
         )
 
 

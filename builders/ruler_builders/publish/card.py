@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ruler_builders.card import CARD_BYTES, Address, card_files
 from ruler_builders.publish.release import CONSENTS, Release
-from ruler_builders.publish.version import Version
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_bytes
@@ -14,9 +13,7 @@ from ruler_data.names import check_repo
 from ruler_data.terminal import warn
 
 
-def shown_card(
-    data: str, config: str, revision: str | None, repo: str, version: str, *, card: bool
-) -> str:
+def shown_card(data: str, config: str, revision: str | None, repo: str, *, card: bool) -> str:
     """Return a card, without its last line feed.
 
     Raises:
@@ -24,17 +21,12 @@ def shown_card(
         RulerError: there is no card.
     """
     if not card or config:
-        option = "--repo" if repo else "--version"
-        raise UsageError(f"{option if not card else config}: --card shows the card of a dataset")
-    if version and not repo:
-        raise UsageError(
-            f"--version {version} is of a release in --repo; name that repo too, or leave it out"
-        )
+        raise UsageError(f"{config if card else '--repo'}: --card shows the card of a dataset")
     source = open_source(data, revision)
     if repo and source.release:
         raise UsageError("--repo is for a folder; a release has its card")
     if repo:
-        return _as_published(source.folder, check_repo(repo), version)
+        return _as_published(source.folder, check_repo(repo))
     if source.release:
         source.release.fetch((), ["README.md"])
     elif not (source.folder / "README.md").is_file():
@@ -43,10 +35,9 @@ def shown_card(
     return text.decode(errors="replace").removesuffix("\n")
 
 
-def _as_published(folder: Path, repo: str, version: str) -> str:
+def _as_published(folder: Path, repo: str) -> str:
     """Return the card that `publish` would write; without the Hub, that of a first release."""
-    wanted = Version.parse(version) if version else None
-    release = Release(folder, repo, version=wanted, allowed=tuple(CONSENTS))
+    release = Release(folder, repo, version=None, allowed=tuple(CONSENTS))
     try:
         release.find_repo()
         release.plan(check=False)

@@ -12,10 +12,12 @@ from ruler_data.hub.client import check_access, is_reachable
 from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import Index, Sibling, read_index, releases_of
-from ruler_data.names import check_name, check_repo, parse_lengths
+from ruler_data.names import check_name, check_repo
 from ruler_data.network import offline
-from ruler_data.suites import RULER, load_suite
 from ruler_data.tokenizers.registry import ALIASES
+
+#: Where `build` makes the folder of a tokenizer, and `publish` looks for it.
+BUILDS = Path("dist")
 
 
 class Releases(tuple[Release, ...]):
@@ -122,28 +124,15 @@ def _sibling(release: Release) -> Sibling:
 
 
 class SiblingBuild(NamedTuple):
-    """One dataset of a release: what it is built from, and where it goes (tokens; see `build`)."""
+    """One dataset of a release: its tokenizer, its repo, and the folder that is published."""
 
     tokenizer: str
     repo: str
     folder: Path
-    lengths: Collection[int]
-    reserve: int
 
 
-def sibling_builds(
-    first: str,
-    version: str,
-    tokenizers: str,
-    out: Path,
-    lengths: str | Collection[int | str] | None = None,
-    suite: str = RULER.name,
-    reserve: int = 0,
-) -> list[SiblingBuild]:
+def sibling_builds(first: str, version: str, tokenizers: str) -> list[SiblingBuild]:
     """Return the datasets of a release, that of the repo `first` first.
-
-    With a reserve there are two for each tokenizer; in the second a length that is not above the
-    reserve has no room for a prompt, so it is left out.
 
     Raises:
         UsageError: the options cannot be released.
@@ -157,32 +146,11 @@ def sibling_builds(
         same = ", ".join(f"{alias} is {canonical}" for alias, canonical in ALIASES.items())
         remedy = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError(f"--tokenizers {tokenizers}", remedy)
-    sizes = parse_lengths(lengths, "--lengths") or load_suite(suite).lengths or RULER.lengths
-    sizes = tuple(sorted({*sizes}))
-    fitting = [length for length in sizes if length > reserve]
-    if not fitting:
-        lengths_given = ", ".join(map(str, sizes))
-        raise UsageError(f"--reserve {reserve}", f"no length is longer: {lengths_given}")
     builds = list[SiblingBuild]()
     for spec, folder in zip(specs, names, strict=True):
-        base = name if folder == names[0] else f"{name}-{folder}"
-        repo = check_repo(f"{owner}/{base}")
-        builds.append(SiblingBuild(spec, repo, out / folder, sizes, 0))
-    if reserve:
-        end = f"-{reserve_name(reserve)}"
-        for build in list(builds):
-            repo, folder_name = check_repo(f"{build.repo}{end}"), f"{build.folder.name}{end}"
-            builds.append(SiblingBuild(build.tokenizer, repo, out / folder_name, fitting, reserve))
+        repo = name if folder == names[0] else f"{name}-{folder}"
+        builds.append(SiblingBuild(spec, check_repo(f"{owner}/{repo}"), BUILDS / folder))
     return builds
-
-
-def reserve_name(reserve: int) -> str:
-    """Return the part of a repo's name that gives its reserve (tokens).
-
-    >>> reserve_name(16384), reserve_name(1000)
-    ('r16k', 'r1000')
-    """
-    return f"r{reserve // 1024}k" if reserve % 1024 == 0 else f"r{reserve}"
 
 
 def label(tokenizer: str, reserve: int) -> str:

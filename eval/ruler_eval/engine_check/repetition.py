@@ -207,7 +207,6 @@ def repeat(
     ]
     recorded, given = _start(folder)[0].settings, parse_options(changes.get("options"))
     differs = {name for name in given if given[name] != recorded.get(name, recorded)}
-    differs |= changes.keys() & {"tensor_parallel"}
     twice = [(before[key], again[key]) for key in again]
     result = Repeat(
         tuple(pairs),

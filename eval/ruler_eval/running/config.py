@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from ast import literal_eval
@@ -37,18 +38,14 @@ Rows = int | dict[int, int] | None
 Model = Annotated[
     str | Path,
     Option(
-        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        help="Folder, Hub id, or what a server calls it.",
         show_default=False,
     ),
 ]
-BaseUrl = Annotated[
-    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
-]
+BaseUrl = Annotated[str | None, Option(help="Address of an OpenAI-compatible server, with /v1.")]
 Tokenizer = Annotated[
     str | Path | None,
-    Option(
-        help="Tokenizer that renders prompts [default: the model's; where unknown, the data's]."
-    ),
+    Option(help="Of prompts [default: the model's, else the data's]."),
 ]
 
 
@@ -74,6 +71,25 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> Rows:
         msg = f"rows {quote(text)}: names a length twice"
         raise UsageError(msg)
     return counts
+
+
+def parse_prices(prices: str | Collection[float] | None) -> tuple[float, float] | None:
+    """Return the prices of a million tokens read, and of a million written.
+
+    >>> parse_prices("1.25,10")
+    (1.25, 10.0)
+    """
+    if prices is None:
+        return None
+    texts = prices.split(",") if isinstance(prices, str) else prices
+    try:
+        price_in, price_out = map(float, texts)
+    except ValueError:
+        price_in = price_out = math.nan
+    if not (0 <= price_in < math.inf and 0 <= price_out < math.inf):
+        problem = "write two numbers from 0, of a million tokens read and written, e.g. 1.25,10"
+        raise UsageError(f"--prices {quote(str(prices))}", problem)
+    return price_in, price_out
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
@@ -133,67 +149,56 @@ class EvalConfig:
     model: Model = ""
     procedure: Annotated[
         str | None,
-        Option(help="Do as a published number was measured (`ruler-data list procedures`)."),
+        Option(help="As a published number (`ruler-data list procedures`)."),
     ] = None
     #: Each is a module of `ruler_eval.running` with a function `prepare`.
     engine: Annotated[
         Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
-        Option(help="What answers; oracle returns the gold answers."),
+        Option(help="What answers [default: vllm].", show_default=False),
     ] = "vllm"
     protocol: Annotated[
         ProtocolName | None,
-        Option(
-            help="How prompts are formatted: completion (default), base, chat or thinking "
-            "(docs/howto/report-a-number.md)."
-        ),
+        Option(help="How prompts are formatted [default: completion]."),
     ] = None
     revision: Annotated[str | None, Option(help="Tag or commit of the data's repo.")] = None
-    configs: Annotated[
-        str | Collection[str] | None,
-        Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
-    ] = None
-    tasks: Annotated[
-        str | Collection[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")
-    ] = None
+    tasks: Annotated[str | Collection[str] | None, Option(help="E.g. vt,cwe [default: all].")] = (
+        None
+    )
     lengths: Annotated[
-        str | Collection[int | str] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
+        str | Collection[int | str] | None, Option(help="E.g. 4k,131072 [default: all].")
     ] = None
     rows: Annotated[
         str | int | Mapping[int, int] | None,
-        Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+        Option(help="First of each config, e.g. 40 or 4k:40,8k:20."),
     ] = None
-    tensor_parallel: Annotated[
-        int, Option(help="GPUs that share one copy of the model.", min=1)
-    ] = 1
+    tensor_parallel: Annotated[int, Option(help="GPUs of one copy of the model.", min=1)] = 1
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        Option("--option", help="NAME=VALUE for the engine; repeatable."),
+        Option("--option", help="Of the engine; repeatable.", metavar="NAME=VALUE"),
     ] = None
     extra_tokens: Annotated[
         int | None,
         Option(
-            help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+            help="Beyond a row's budget [default: 8192 in thinking].",
             min=0,
         ),
     ] = None
-    samples: Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)] = 1
+    samples: Annotated[int, Option(help="Answers to a row, at a temperature.", min=1)] = 1
     temperature: Annotated[
         float | None, Option(help="Of sampling [default: 0, greedy].", min=0)
     ] = None
     top_p: Annotated[
         float | None,
-        Option(help="Share of the probability that sampling keeps [default: 1].", min=0, max=1),
+        Option(help="Probability that sampling keeps [default: 1].", min=0, max=1),
     ] = None
     no_context: Annotated[bool, Option(help="Leave the context out, as a baseline.")] = False
-    price_in: Annotated[
-        float | None, Option(help="Of a million prompt tokens, for costs.", min=0)
+    prices: Annotated[
+        str | Collection[float] | None,
+        Option(help="Of a million tokens, e.g. 1.25,10.", metavar="IN,OUT"),
     ] = None
-    price_out: Annotated[float | None, Option(help="Of a million answer tokens.", min=0)] = None
     base_url: BaseUrl = None
     tokenizer: Tokenizer = None
-    model_name: Annotated[
-        str | None, Option(help="Name to record [default: the folder's, or the id].")
-    ] = None
+    model_name: Annotated[str | None, Option(help="Name to record [default: the model's].")] = None
     model_revision: Annotated[str | None, Option(help="Tag or commit of the model's repo.")] = None
     generate: Callable[..., Any] | None = None
 
@@ -208,7 +213,9 @@ class EvalConfig:
         settled = {} if self.procedure is None else _as_published(self)
         if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
             settled["engine"] = "python" if self.generate else "openai"
-        for name, value in {"protocol": self.protocol or "completion", **settled}.items():
+        settled = {"protocol": self.protocol or "completion", **settled}
+        settled["prices"] = parse_prices(self.prices)
+        for name, value in settled.items():
             object.__setattr__(self, name, value)
         _ = self.selection, self.settings
         python, greedy = self.engine == "python", not self.temperature
@@ -236,10 +243,11 @@ class EvalConfig:
                 raise UsageError(message)
 
     @property
-    def selection(self) -> tuple[tuple[str, ...], Rows, tuple[str, ...], tuple[int, ...]]:
-        """Configs, rows, tasks and lengths to run, for `Dataset.choose`."""
-        configs, tasks = parse_names(self.configs, "--configs"), parse_names(self.tasks, "--tasks")
-        return configs, parse_rows(self.rows), tasks, parse_lengths(self.lengths, "--lengths")
+    def selection(self) -> tuple[Rows, tuple[str, ...], tuple[int, ...]]:
+        """Rows, tasks and lengths to run, for `Dataset.choose`."""
+        tasks = parse_names(self.tasks, "--tasks")
+        lengths = parse_lengths(self.lengths, "--lengths")
+        return parse_rows(self.rows), tasks, lengths
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -269,7 +277,7 @@ class EvalConfig:
         """Return the options of this class as JSON values; without a function."""
         record = {field.name: getattr(self, field.name) for field in fields(EvalConfig)}
         del record["generate"]
-        names = "configs", "rows", "tasks", "lengths"
+        names = "rows", "tasks", "lengths"
         record |= {n: value or None for n, value in zip(names, self.selection, strict=True)}
         record["options"] = self.settings
         return json.loads(json.dumps(record, default=str))  # type: ignore[no-any-return]

@@ -86,18 +86,18 @@ class Dataset:
 
     def choose(
         self,
-        configs: Collection[str] = (),
         rows: int | Mapping[int, int] | None = None,
         tasks: Collection[str] = (),
         lengths: Collection[int] = (),
+        configs: Collection[str] = (),
     ) -> "Dataset":
         """Return the same with fewer rows; configs keep the order of the manifest.
 
         Args:
-            configs: names; empty for all.
             rows: the first ones of each config, or of each config of a length; others keep all.
             tasks: whose configs to keep; empty for all.
             lengths: likewise, in tokens.
+            configs: names; empty for all.
         """
         places = {name: parse_config(name) for name in self.rows}
         config_lengths = [length for _, length in places.values()]

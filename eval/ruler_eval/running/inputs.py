@@ -88,7 +88,7 @@ class Inputs:
             errors["length"] = f"{lengths}, counted with the same tokenizer; verify the data"
         if window is not None and need > window:
             lengths = f"prompt and answer need {need} tokens, the model's window is {window}"
-            remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
+            remedy = "leave its length out with --lengths, or extend the window, e.g. with YaRN"
             if prompts.protocol.name == "thinking":
                 room = "take rows with room for reasoning: the sibling of the data named …-r16k"
                 build = f"`ruler-data build --reserve {prompts.extra_tokens}`"

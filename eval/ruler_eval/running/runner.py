@@ -130,7 +130,7 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
         if config.tokenizer is None:
             raise UsageError("tokenizer", difference)
         warn(f"tokenizer: {difference}")
-    if isinstance(most := config.selection[1], int):
+    if isinstance(most := config.selection[0], int):
         few = {name: rows for name, rows in inputs.data.rows.items() if rows < most}
         for name in [*few][:1]:
             warn(f"--rows {most}: {name} has {few[name]}; all of them are asked")

@@ -21,7 +21,7 @@ from ruler_data.files import parse_json, read_lines, unwritable
 from ruler_eval.running.answers import Answer, Key
 
 #: Of an amount of money, since prices name no currency.
-UNIT = "unit of --price-in"
+UNIT = "unit of --prices"
 #: The file of a process: its shard, and the unique name of its journal.
 TRIES = "tries-{}.{}.jsonl"
 #: The row of the short requests that prove a server.
@@ -45,12 +45,11 @@ class Prices:
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Prices | None":
-        """Return the prices of a command's options; None where they do not say both."""
-        price_in = options.get("price_in")
-        price_out = options.get("price_out")
-        if price_in is None or price_out is None:
+        """Return the prices of a command's options, as they were recorded; None without."""
+        prices = options.get("prices")
+        if prices is None:
             return None
-        return cls(price_in, price_out)
+        return cls(*prices)
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,7 @@ def score_predictions(
 ) -> Scores:
     """Return the scores of predictions for rows; every row of a config that they touch counts."""
     answers = read_predictions(predictions, data.rows)
-    data = data.choose({config for config, *_ in answers}, tasks=tasks)
+    data = data.choose(configs={config for config, *_ in answers}, tasks=tasks)
     info = RunInfo(data.info, model, None, protocol, PREDICTIONS)
     scores = derive(info, answers, data)
     if not isinstance(predictions, Path):
