@@ -165,21 +165,23 @@ class Finder:
 
     def _guessed(self, group: Group) -> Origin:
         """Return the editions and words that make the gold answers at some size."""
-        found: list[tuple[str, str, int]] = []
-        is_vt = isinstance(TASKS[group.task].params, Vt)
+        drawing: list[tuple[str, str]] = []
+        versions: tuple[str, ...] = WORDS
+        if isinstance(TASKS[group.task].params, Vt):
+            versions = ("",)
         steps = [edition.name for edition in EDITIONS.values() if not edition.bisects]
-        for edition, words in product(steps, ("",) if is_vt else WORDS):
+        for edition, words in product(steps, versions):
             if self._guess(group, edition, words):
-                found.append((edition, words, group.length or 0))
-        if not found:
+                drawing.append((edition, words))
+        if not drawing:
             return Origin(
                 length=group.length,
                 reason="no edition until 2025-06 draws its gold answers, and later ones depend on "
                 "the tokenizer of the rows",
             )
         return Origin(
-            tuple(dict.fromkeys(edition for edition, *_ in found)),
-            tuple(dict.fromkeys(words for _, words, _ in found if words)),
+            tuple(dict.fromkeys(edition for edition, _ in drawing)),
+            tuple(dict.fromkeys(words for _, words in drawing if words)),
             length=group.length,
         )
 
@@ -207,34 +209,40 @@ class Finder:
         """
         if group.length is None or group.task not in TASKS:
             return origin
-        editions = origin.editions or known.editions or tuple(EDITIONS)
         task = TASKS[group.task]
-        draws_words = isinstance(task.params, Cwe) or "words" in task.sources
-        versions = origin.words or known.words or WORDS
-        found: list[tuple[str, str, str]] = []
-        for edition, words, name in product(
-            editions, versions if draws_words else ("",), self._tokenizers
-        ):
-            if edition == BALANCED:
-                continue
-            rows = min(ROWS, len(group.rows))
-            if group.is_sampled:
-                rows = PUBLISHED_ROWS
-            arguments = Arguments(edition_of(edition), task, group.length, rows, self.seed)
-            with suppress(RulerError):
-                made = replay(arguments, self.sources(words), _counter(self._tokenizers[name]))
-                is_alike = _are_among if group.is_sampled else _are_alike
-                if is_alike(group, _told(group, made)):
-                    found.append((edition, words, name))
-        if not found:
+        editions = origin.editions or known.editions or tuple(EDITIONS)
+        versions: tuple[str, ...] = ("",)
+        if isinstance(task.params, Cwe) or "words" in task.sources:
+            versions = origin.words or known.words or WORDS
+        drawing: list[tuple[str, str, str]] = []
+        for edition, words, name in product(editions, versions, self._tokenizers):
+            if edition != BALANCED and self._draws(group, edition, words, name):
+                drawing.append((edition, words, name))
+        if not drawing:
             return origin
         return replace(
             origin,
-            editions=tuple(dict.fromkeys(edition for edition, *_ in found)),
-            words=tuple(dict.fromkeys(words for _, words, _ in found if words)),
-            tokenizers=tuple(dict.fromkeys(name for *_, name in found)),
+            editions=tuple(dict.fromkeys(edition for edition, *_ in drawing)),
+            words=tuple(dict.fromkeys(words for _, words, _ in drawing if words)),
+            tokenizers=tuple(dict.fromkeys(name for *_, name in drawing)),
             reason="",
         )
+
+    def _draws(self, group: Group, edition: str, words: str, tokenizer: str) -> bool:
+        """Whether an edition draws the gold answers of a group with words and a tokenizer."""
+        assert group.length is not None
+        rows = min(ROWS, len(group.rows))
+        is_alike = _are_alike
+        if group.is_sampled:
+            rows = PUBLISHED_ROWS
+            is_alike = _are_among
+        task = TASKS[group.task]
+        arguments = Arguments(edition_of(edition), task, group.length, rows, self.seed)
+        with suppress(RulerError):
+            count = _counter(self._tokenizers[tokenizer])
+            made = replay(arguments, self.sources(words), count)
+            return is_alike(group, _told(group, made))
+        return False
 
     def length_of(self, groups: Sequence[Group]) -> int | None:
         """Return the length of configs whose names tell none; None if nothing shows it.
@@ -356,15 +364,16 @@ def _last_question(prompt: str) -> str:
 
 def agreed(origins: Sequence[Origin]) -> Origin:
     """Return what all groups of a run have in common, of those that show something."""
-    editions: list[str] = []
-    words: list[str] = []
-    tokenizers: list[str] = []
-    for attribute, common in (
-        ("editions", editions),
-        ("words", words),
-        ("tokenizers", tokenizers),
-    ):
-        shown = [getattr(origin, attribute) for origin in origins if getattr(origin, attribute)]
-        if shown:
-            common += [name for name in shown[0] if all(name in names for names in shown)]
-    return Origin(tuple(editions), tuple(words), tuple(tokenizers))
+    return Origin(
+        _common([origin.editions for origin in origins]),
+        _common([origin.words for origin in origins]),
+        _common([origin.tokenizers for origin in origins]),
+    )
+
+
+def _common(groups: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names that are in each group that has any."""
+    named = [names for names in groups if names]
+    if not named:
+        return ()
+    return tuple(name for name in named[0] if all(name in names for names in named))

@@ -81,24 +81,33 @@ class GuessingState(State):
             for probe in range(1, self._example_probes + 1):
                 self._drawn(draw, probe * step)
             return (self._example_probes - 1) * step
-        largest = cap if cap < sys.maxsize else self.arguments.length // TOKENS_OF_LINE
-        largest = min(largest, self.arguments.length)
-        size = step
+        largest = self.arguments.length
+        if cap < sys.maxsize:
+            largest = min(largest, cap)
+        else:
+            largest //= TOKENS_OF_LINE
         late: tuple[object, int] | None = None
-        while size <= largest + step:
+        for size in range(step, largest + step + 1, step):
             self._drawn(draw, size)  # the last probe, if the search ends here
             if not self._redraws_first and self._makes(draw, size - step, step, redraws=0):
                 return size - step
-            if late is not None:
+            if late is None:
+                late = self._late(draw, size, step)
+                if late is not None and self._redraws_first:
+                    return late[1]
+            else:
                 self._restore(late[0])
                 return late[1]
-            for start in (size - step, size + step):  # too long, or fitted to the token
-                if late is None and self._makes(draw, start, step, redraws=1):
-                    late = (self._kept(), start)
-            if late is not None and self._redraws_first:
-                return late[1]
-            size += step
         raise NotTheseAnswersError(self.arguments.config)
+
+    def _late(
+        self, draw: Callable[[int], Draft], size: int, step: int
+    ) -> tuple[object, int] | None:
+        """Return state and size from which the first row has its gold answers when drawn again."""
+        for start in (size - step, size + step):  # too long, or fitted to the token
+            if self._makes(draw, start, step, redraws=1):
+                return self._kept(), start
+        return None
 
     def _kept(self) -> tuple[Any, Any]:
         return self.random.getstate(), self.numpy.get_state()

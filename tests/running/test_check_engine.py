@@ -170,16 +170,22 @@ def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("block", "only"),
-    [(16, "prefix-hit"), (32, "self-hit"), (1600, "shared"), (8320, "nothing")],
+    ("block", "only", "number"),
+    [
+        (16, "prefix-hit", 128),
+        (32, "self-hit", 128),
+        (1600, "shared", 128),
+        (2096, "nothing", 32),
+        (8320, "nothing", 16),
+    ],
 )
 def test_each_condition_is_met_at_two_blocks_and_its_fault_named(
-    tiny: Path, tmp_path: Path, block: int, only: str
+    tiny: Path, tmp_path: Path, block: int, only: str, number: int
 ) -> None:
     """Prompts have two blocks of the cache and a bit; a fault is at 5 to 8 mod 16."""
     length = pages_length(block) if block > 1000 else 1024
     out = tmp_path / "rows"
-    ruler_builders.build(str(tiny), **{**SINGLE, "lengths": [length]}, rows=128, out=out)
+    ruler_builders.build(str(tiny), **{**SINGLE, "lengths": [length]}, rows=number, out=out)
 
     def lost(it: Computed) -> bool:
         whole = (it.tokens - 1) // block * block

@@ -9,7 +9,7 @@ an answer prefix that they have lost; `run`, `score` and `compare` take it like 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,44 +173,44 @@ class _Spool:
             RulerError: rows cannot be read, or have different chat templates.
         """
         templates = set[str]()
-        for path, row in ((file, row) for file in files for row in read_file(file, size)):
-            if isinstance(row, str):
-                self.bad.append(row)
-            elif row.size is None:
-                self.bad.append(f"{row.where}: no name tells its length in tokens; give --length")
-            else:
-                self.files.add(path)
-                templates.add(row.template)
-                self._add(config_name(row.task.name, row.size), row)
-        if len(templates) > 1:
-            names = ", ".join(map(ascii, sorted(templates)))[:200]
-            problem = f"different chat templates ({names})"
-            raise RulerError(where, f"{problem}; import them apart with --files")
-        (template,) = templates or {"base"}
-        self.template = {"base": ""}.get(template, template if template in TEMPLATES else "another")
-        reasons = "; ".join(self.bad[:MOST_NAMED]) or "no known layout"
+        for path in files:
+            for row in read_file(path, size):
+                if isinstance(row, str):
+                    self.bad.append(row)
+                elif row.size is None:
+                    self.bad.append(
+                        f"{row.where}: no name tells its length in tokens; give --length"
+                    )
+                else:
+                    self.files.add(path)
+                    templates.add(row.template)
+                    self._add(config_name(row.task.name, row.size), row)
+        self.template = _common_template(templates, where)
         if self.bad and not skip_bad:
-            more = f" and {len(self.bad) - MOST_NAMED:,} more" if len(self.bad) > MOST_NAMED else ""
-            raise RulerError(where, f"bad rows: {reasons}{more}; --skip-bad leaves them out")
+            raise RulerError(where, f"bad rows: {self._reasons()}; --skip-bad leaves them out")
         if not self.figures:
-            raise RulerError(where, f"no row can be read: {reasons}")
+            raise RulerError(where, f"no row can be read: {self._reasons()}")
+
+    def _reasons(self) -> str:
+        """Return why the first bad rows cannot be read."""
+        reasons = "; ".join(self.bad[:MOST_NAMED]) or "no known layout"
+        if len(self.bad) > MOST_NAMED:
+            reasons += f" and {len(self.bad) - MOST_NAMED:,} more"
+        return reasons
 
     def _add(self, name: str, row: OtherRow) -> None:
         figures = self.figures.setdefault(name, Counter())
-        place, task = figures["rows"], row.task
+        place = figures["rows"]
+        task = row.task
         converted = row.row(place)
         # The solvers know neither a chat template nor vt's assignments within a line.
-        question, context = converted.question.removesuffix(row.closing), converted.context
+        question = converted.question.removesuffix(row.closing)
+        context = converted.context
         if isinstance(task.params, Vt):
             context = _ASSIGNMENT.sub(r"\1\n", _BEFORE.sub("\n", context.rstrip("\n")))
         texts, problems = _solve(replace(converted, context=context, question=question), self._gold)
         figures.update(problems)
-        figures["answer prefix lost, and put back"] += not row.has_prefix
-        figures["stored index is not the row's number"] += row.index not in (None, place)
-        figures[f"token budget {row.budget}, upstream's {task.max_new_tokens}"] += (
-            row.budget not in (None, task.max_new_tokens)
-        )
-        figures["an answer is listed twice"] += len(set(row.outputs)) < len(row.outputs)
+        figures.update(_oddities(row, place))
         figures["rows"] += 1
         self.layouts.add(row.layout)
         spans = tuple(sorted(evidence_spans(texts, task.params, converted.context)))
@@ -219,7 +219,8 @@ class _Spool:
 
     def rows(self, name: str, tokenizer: PromptTokenizer) -> Iterator[Row]:
         """Yield the rows of a config, counted with the tokenizer of the import."""
-        figures, limit = self.figures[name], parse_config(name)[1]
+        figures = self.figures[name]
+        limit = parse_config(name)[1]
         with (self.folder / name).open(encoding="utf-8") as file:
             for row in map(Row.from_record, map(json.loads, file)):
                 content = row.context + row.question
@@ -228,6 +229,38 @@ class _Spool:
                 figures["longer than the config's length, with BOS and template"] += length > limit
                 figures[f"fill below {LEAST_FILL}"] += length < LEAST_FILL * limit
                 yield replace(row, length=length)
+
+
+def _common_template(templates: Collection[str], where: str) -> str:
+    """Return the name of the chat template of all prompts; empty for none.
+
+    Raises:
+        RulerError: there are several.
+    """
+    if len(templates) > 1:
+        names = ", ".join(map(ascii, sorted(templates)))[:200]
+        problem = f"different chat templates ({names})"
+        raise RulerError(where, f"{problem}; import them apart with --files")
+    for template in templates:
+        if template == "base":
+            return ""
+        if template in TEMPLATES:
+            return template
+        return "another"
+    return ""
+
+
+def _oddities(row: OtherRow, place: int) -> Iterator[str]:
+    """Yield in which columns a row, the `place`-th of its config, differs from upstream's."""
+    if not row.has_prefix:
+        yield "answer prefix lost, and put back"
+    if row.index not in (None, place):
+        yield "stored index is not the row's number"
+    budget = row.task.max_new_tokens
+    if row.budget not in (None, budget):
+        yield f"token budget {row.budget}, upstream's {budget}"
+    if len(set(row.outputs)) < len(row.outputs):
+        yield "an answer is listed twice"
 
 
 def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
@@ -242,12 +275,15 @@ def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
 
 def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> ConfigInfo:
     """Write a config and return its entry, with the defects of its rows."""
-    (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
-    task, path = all_tasks()[task_name], folder / config_file(name)
+    task_name, length = parse_config(name)
+    count = spool.figures[name].pop("rows")
+    task = all_tasks()[task_name]
+    path = folder / config_file(name)
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
     checks = measure_defects(task, read_rows(path))
-    figures = spool.figures[name].items()
-    checks |= {defect: f"{often} of {count} rows" for defect, often in figures if often}
+    for defect, often in spool.figures[name].items():
+        if often:
+            checks[defect] = f"{often} of {count} rows"
     if spool.template:
         checks["chat template in the prompt"] = f"{spool.template}; run with the protocol base"
     return replace(info, audit=checks)
@@ -265,35 +301,51 @@ def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str
 
     The row has no chat template; `gold` are the documents that the source names for a question.
     """
-    task, outputs = all_tasks()[row.task], frozenset(row.outputs)
+    task = all_tasks()[row.task]
+    outputs = frozenset(row.outputs)
     if isinstance(task.params, Ruler2):
         texts = gold_texts(task.params, row)
-        return texts, [] if texts else ["no text shows the answer, or several do"]
+        if texts:
+            return texts, []
+        return texts, ["no text shows the answer, or several do"]
     if isinstance(task.params, Qa):
         return _solve_qa(row, gold.get(row.question.rpartition("Question: ")[2], []))
     if isinstance(task.params, Cwe):  # upstream lists phrases too, which the solver does not
-        items = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
-        *ten, last = Counter(_LISTED.findall(items)).most_common(11) or [("", 0)]
-        answers = frozenset(word for word, _ in ten)
-        tie = bool(ten) and ten[-1][1] == last[1]
+        answers, has_tie = _most_common(row)
         texts = list(row.outputs)
     else:
         solved = solve(task, row)
-        answers, tie, texts = solved.answers, bool(solved.complaint), solved.evidence or []
+        answers = solved.answers
+        has_tie = bool(solved.complaint)
+        texts = solved.evidence or []
     problems = []
     if outputs - answers:
         problems.append("an answer is not in the prompt")
-    if answers - outputs or (tie and not problems):
+    if answers - outputs or (has_tie and not problems):
         problems.append("the prompt supports other answers too")
     return texts, problems
 
 
+def _most_common(row: Row) -> tuple[frozenset[str], bool]:
+    """Return the ten most common words of a list, and whether another one is as common."""
+    items = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
+    *ten, last = Counter(_LISTED.findall(items)).most_common(11) or [("", 0)]
+    has_tie = bool(ten) and ten[-1][1] == last[1]
+    return frozenset(word for word, _ in ten), has_tie
+
+
 def _solve_qa(row: Row, gold: list[str]) -> tuple[list[str], list[str]]:
     """Return the gold documents: the source's, or the only one with an answer."""
-    lower = [output.lower() for output in row.outputs]
+    answers = [output.lower() for output in row.outputs]
     documents = _DOCUMENTS.findall(row.context)
-    matches = [text for text in documents if any(answer in text.lower() for answer in lower)]
+    matches = [text for text in documents if any(answer in text.lower() for answer in answers)]
     if not matches and row.outputs[0].lower() not in ("yes", "no"):
         return gold, ["no document has an answer"]
-    problems = ["several documents have an answer"] if len(matches) > 1 else []
-    return gold or (matches if len(matches) == 1 else []), problems
+    problems = []
+    if len(matches) > 1:
+        problems.append("several documents have an answer")
+    if gold:
+        return gold, problems
+    if len(matches) == 1:
+        return matches, problems
+    return [], problems

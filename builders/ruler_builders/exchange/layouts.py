@@ -100,13 +100,13 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
         UsageError: there are none.
         RulerError: the Hub does not provide them.
     """
-    path, repo = Path(place).expanduser(), ""
+    path = Path(place).expanduser()
+    repo = ""
     if not path.exists():
         commit, files = fetch_tables(place, revision or "main", pattern, SUFFIXES)
         repo = f"{place}@{commit}"
     elif revision:
-        msg = f"--revision {quote(revision)}: {quote(place)} is not a repo"
-        raise UsageError(msg)
+        raise UsageError(f"--revision {quote(revision)}: {quote(place)} is not a repo")
     else:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
     readable = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
@@ -124,8 +124,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         RulerError: the folder cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"
-        raise UsageError(msg)
+        raise UsageError(f"--out {quote(str(out), 200)}: exists already; name a new folder")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
@@ -188,34 +187,60 @@ def _row(record: Any, where: Place, size: int | None) -> OtherRow:  # noqa: ANN4
         columns = ", ".join(map(str, record))[:120] or "none"
         raise ValueError(f"no known layout: its columns are {columns}")
     text = "".join(_text(record, column) for column in layout.prompt)
-    prefix = _text(record, layout.prefix) if layout.prefix else ""
-    if prefix and not prefix[0].isspace() and not text[-1:].isspace():
-        prefix = " " + prefix  # the harness puts the space, NeMo-Skills strips it
-    outputs = _outputs(record, layout)
-    named = str(next((record[column] for column in layout.task if record.get(column)), ""))
-    is_v2 = layout.tool == V2 or named in all_tasks().keys() - TASKS.keys()
-    if is_v2:
-        name, context, question = _parse_v2(text, named)
-        task = all_tasks()[name]
-        opening = closing = ""
-    else:
-        family, opening, context, question, closing, prefix = _parse_prompt(text, prefix)
-        task = TASKS.get(named) or _task(family, context, question, outputs)
+    name = _name(record, layout)
     row = OtherRow(
         str(where),
         layout.tool,
-        task=task,
-        size=size or whole_number(record, layout.length) or length_of_path(where.path, named),
-        context=context,
-        question=question + closing,
-        answer_prefix="" if is_v2 else prefix,
-        opening=opening,
-        closing=closing,
-        has_prefix=bool(prefix) or is_v2,
-        outputs=tuple(outputs),
+        task=next(iter(TASKS.values())),
+        size=size or whole_number(record, layout.length) or length_of_path(where.path, name),
+        context="",
+        question="",
+        answer_prefix="",
+        opening="",
+        closing="",
+        has_prefix=True,
+        outputs=tuple(_outputs(record, layout)),
         index=whole_number(record, layout.index),
         length=whole_number(record, "length") or whole_number(record, "doc.length"),
         budget=whole_number(record, "max_new_tokens"),
+    )
+    if layout.tool == V2 or name in all_tasks().keys() - TASKS.keys():
+        task_name, context, question = _parse_v2(text, name)
+        return replace(row, task=all_tasks()[task_name], context=context, question=question)
+    return _with_prompt(row, text, _prefix(record, layout, text), name)
+
+
+def _name(record: Mapping[str, Any], layout: Layout) -> str:
+    """Return the name of the task or config that a record's columns have; empty if none has one."""
+    for column in layout.task:
+        if record.get(column):
+            return str(record[column])
+    return ""
+
+
+def _prefix(record: Mapping[str, Any], layout: Layout, text: str) -> str:
+    """Return the answer prefix, with the space before it; empty if it has no column."""
+    if not layout.prefix:
+        return ""
+    prefix = _text(record, layout.prefix)
+    if prefix and not prefix[0].isspace() and not text[-1:].isspace():
+        return " " + prefix  # the harness puts the space, NeMo-Skills strips it
+    return prefix
+
+
+def _with_prompt(row: OtherRow, text: str, prefix: str, name: str) -> OtherRow:
+    """Return a row with the parts of its prompt; a lost answer prefix is that of the task."""
+    family, opening, context, question, closing, prefix = _parse_prompt(text, prefix)
+    task = TASKS.get(name) or _task(family, context, question, list(row.outputs))
+    row = replace(
+        row,
+        task=task,
+        context=context,
+        question=question + closing,
+        answer_prefix=prefix,
+        opening=opening,
+        closing=closing,
+        has_prefix=bool(prefix),
     )
     if row.has_prefix:
         return row
@@ -288,8 +313,7 @@ def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]
         for match in question.finditer(text, tail)
     ]
     if not questions:
-        msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
-        raise ValueError(msg)
+        raise ValueError(f"no question of RULER at the end of the prompt: {text[-80:]!a}")
     start, family, match = max(questions, key=lambda place: place[0])
     instruction, _, answer = _SHAPES[family]
     first, after = instruction.search(text, 0, start), text[match.end() :]
@@ -317,24 +341,41 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def _task(family: str, context: str, question: str, outputs: list[str]) -> Task:
     """Return the one of the 13 tasks that a prompt and its answers have the form of."""
     if family == "qa":
-        documents = context.split("\n\nDocument ")[1:]
-        titled = sum(document.count("\n") > 1 for document in documents)
-        return TASKS["qa_2" if 2 * titled > len(documents) else "qa_1"]
-    if family != "niah":
-        return TASKS[family]
+        return _qa_task(context)
+    if family == "niah":
+        return _niah_task(context, question, outputs)
+    return TASKS[family]
+
+
+def _qa_task(context: str) -> Task:
+    """Return the task of documents: those of HotpotQA begin with a line for the title."""
+    documents = context.split("\n\nDocument ")[1:]
+    titled = sum(document.count("\n") > 1 for document in documents)
+    if 2 * titled > len(documents):
+        return TASKS["qa_2"]
+    return TASKS["qa_1"]
+
+
+def _niah_task(context: str, question: str, outputs: list[str]) -> Task:
     match = _SHAPES["niah"][1].match(question)
     keys = _KEYS.split(match[1]) if match else [""]
     needles = context.count("One of the special magic")
-    noise = context.count("The grass is green.") > 1
-    haystack = "noise" if noise else "essays" if needles < 16 else "needles"
-    kinds = [bool(_UUID.fullmatch(text)) for text in (keys[0], outputs[0])]
-    form = len(keys), len(outputs), haystack, kinds, haystack == "essays" and needles > 1
+    haystack = "needles"
+    if context.count("The grass is green.") > 1:
+        haystack = "noise"
+    elif needles < 16:
+        haystack = "essays"
+    are_uuids = bool(_UUID.fullmatch(keys[0])), bool(_UUID.fullmatch(outputs[0]))
+    form = len(keys), len(outputs), haystack, are_uuids, haystack == "essays" and needles > 1
     for task in TASKS.values():
-        if isinstance(params := task.params, Niah):
-            kinds = [kind == "uuids" for kind in (params.key_type, params.value_type)]
-            several = params.haystack == "essays" and params.keys * params.values > 1
-            answers = params.values * params.queries
-            if form == (params.queries, answers, params.haystack, kinds, several):
-                return task
-    msg = f"no task has {len(keys)} keys, {len(outputs)} answers and {needles} needles"
-    raise ValueError(msg)
+        if isinstance(task.params, Niah) and form == _form(task.params):
+            return task
+    raise ValueError(f"no task has {len(keys)} keys, {len(outputs)} answers and {needles} needles")
+
+
+def _form(params: Niah) -> tuple[int, int, str, tuple[bool, bool], bool]:
+    """Return what tells a task of niah: keys asked, answers, haystack, uuids, several needles."""
+    are_uuids = params.key_type == "uuids", params.value_type == "uuids"
+    has_several = params.haystack == "essays" and params.keys * params.values > 1
+    answers = params.values * params.queries
+    return params.queries, answers, params.haystack, are_uuids, has_several

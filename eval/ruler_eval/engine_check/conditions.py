@@ -127,6 +127,7 @@ class Asker:
         self.together = Counter[str]()
         self.beginning = 0  # tokens of the line that makes a prompt new
         self._salts = count(1)
+        self._lengths: dict[Place, int] = {}
         self._opens_reasoning = opens(job.info.frame)
         #: vLLM loads the model at each call of `generate`, so there is one; it gets None to wait.
         self._waves: Iterator[Iterable[Asked]] = iter(())
@@ -305,7 +306,7 @@ class Asker:
 
     def _new(self, config: str, words: int, row: Row) -> Request:
         """Return a row as a request with a beginning that no request had before."""
-        length = len(self.job.ids(row))
+        length = self._length(config, row)
         for salt in islice(self._salts, SALTS):
             number = int(sha256(f"{salt}".encode()).hexdigest(), 16) % 900_000 + 100_000
             line = _with_line(row, number, words)
@@ -320,6 +321,13 @@ class Asker:
             "no line before its texts has as many tokens in each prompt: the tokenizer cannot be "
             "checked by residues",
         )
+
+    def _length(self, config: str, row: Row) -> int:
+        """Return the tokens of a row's prompt without a line before it."""
+        place = config, row.index
+        if place not in self._lengths:
+            self._lengths[place] = len(self.job.ids(row))
+        return self._lengths[place]
 
     def _refuse_over_window(self, request: Request) -> None:
         window = self.job.engine.window
