@@ -24,7 +24,7 @@ def commands() -> dict[str, Callable[..., Any]]:
     from ruler_report import scored
 
     return {
-        "run": _with_out(evaluator.run),
+        "run": evaluator.run_or_check,
         "status": evaluator.status,
         "repeat": evaluator.repeat,
         "check-engine": _with_rows(evaluator.check_engine),
@@ -34,20 +34,6 @@ def commands() -> dict[str, Callable[..., Any]]:
         "audit": audits.audit,
         "publish": reports.publish,
     }
-
-
-def _with_out(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command `run`, whose folder outlives it and so needs a name."""
-
-    @wraps(run)
-    def command(*values: Any, **options: Any) -> Any:  # noqa: ANN401 - as `run` declares
-        from ruler_data.errors import UsageError
-
-        if not options.get("out") and not options.get("check"):
-            raise UsageError("--out is missing: name the folder of the run, e.g. --out runs/x")
-        return run(*values, **options)
-
-    return command
 
 
 def pages_length(block: int | None) -> int:

@@ -119,13 +119,15 @@ def test_what_is_printed_is_text_in_a_notebook_too() -> None:
 
 
 def test_every_command_but_score_of_the_evaluator_is_exported() -> None:
-    """`score` is `ruler_report.score`; the program's `check-engine` builds rows besides."""
+    """The program's `check-engine` builds rows besides, and its `run` is `check` with an option."""
     evaluator = {
         name.replace("-", "_"): command
         for name, command in commands().items()
         if "ruler_eval" in command.__module__
     }
     assert {*evaluator} == {"run", "status", "repeat", "check_engine"}
+    run = declared(evaluator.pop("run"))
+    assert run.__bases__ == (declared(ruler_eval.run),) == (declared(ruler_eval.check),)
     for name, command in evaluator.items():
         assert declared(getattr(ruler_eval, name)) is declared(command)
 

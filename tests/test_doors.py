@@ -46,7 +46,8 @@ from tests.conftest import Builds, Cli
 from tests.hub import Blob, Hub, running
 from tests.hub_http import Handler, Serve
 from tests.running import tiny
-from tests.running.server import FakeServer
+from tests.running.processes import answered
+from tests.running.server import Answer, FakeServer
 from tests.runs import golden, make_run
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
 
@@ -58,7 +59,8 @@ Function = Any
 VALUES = {
     "against", "allow", "attr", "config", "counter", "edition", "engine", "engine_options", "files",
     "form", "length", "lengths", "model_name", "model_revision", "options", "org", "prices",
-    "procedure", "protocol", "revision", "rows", "score", "shard", "task", "tasks", "template", "version",
+    "procedure", "protocol", "revision", "rows", "score", "shard", "task", "tasks", "template",
+    "version",
 }  # fmt: skip
 #: By public function and parameter: the kind of place that it reads. `written` is not read, `hub`
 #: a repo; what reads `data` reads repos, too.
@@ -88,6 +90,14 @@ DOORS: dict[Function, dict[str, str]] = {
         "name": "value", "download": "sources",
     },
     ruler_eval.run: {
+        "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
+        "out": "run",
+    },
+    ruler_eval.check: {
+        "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
+        "out": "run",
+    },
+    ruler_eval.commands.run_or_check: {
         "data": "data", "model": "model", "tokenizer": "model", "base_url": "server",
         "out": "run",
     },
@@ -444,7 +454,7 @@ OPTIONS: dict[Function, dict[str, Any]] = {
     ruler_builders.commands.find: {"model": "model"},
     ruler_builders.commands.show: {"config": "vt_1024"},
     ruler_builders.commands.publish: {"folder": "DATA", "allow": "sample", **RELEASED},
-    ruler_eval.run: {**ASKED, "out": "OUT", "options": "patience=1"},
+    ruler_eval.commands.run_or_check: {**ASKED, "out": "OUT", "options": "patience=1"},
     ruler_eval.repeat: {"base_url": "URL", "rows": 1},
     ruler_eval.check_engine: {"data": "DATA", "model": "m", "base_url": "URL"},
     ruler_report.score: {"run": "RUN", "data": "DATA", "out": "OUT"},
@@ -579,7 +589,30 @@ def test_no_reply_of_a_server_takes_too_much(
     encoding, reply = REPLIES[name]
     with FakeServer(lambda body: "x") as server:
         server.rule = lambda body: (200, {"Content-Encoding": encoding}, reply)
-        check(visit(tmp_path, *typed(ruler_eval.run, "base_url", server.url, good)))
+        check(
+            visit(tmp_path, *typed(ruler_eval.commands.run_or_check, "base_url", server.url, good))
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REPLIES)
+def test_a_run_under_way_survives_replies_that_take_too_much(
+    name: str, builds: Builds, good: dict[str, Any], tmp_path: Path
+) -> None:
+    encoding, reply = REPLIES[name]
+    place = tmp_path / "out"
+    data = builds("vt", rows=40)
+    with FakeServer(lambda body: "x") as server:
+        server.fault = lambda number, body: (
+            Answer() if number <= 8 else (200, {"Content-Encoding": encoding}, reply)
+        )
+        words = typed(
+            ruler_eval.commands.run_or_check, "base_url", server.url, {**good, "DATA": data}
+        )
+        seen = visit(tmp_path, *words, "--out", place, "--rows", 40)
+    check(seen)
+    assert seen.code == 1
+    assert len(answered(place)) == 8
 
 
 #: By the file of a Hub that has no end: what reads it.
@@ -625,7 +658,7 @@ def test_a_start_is_not_appended_to_a_file_that_a_link_leads_to(
     out = tmp_path / "out"
     out.mkdir()
     (out / "starts.jsonl").symlink_to(victim)
-    seen = visit(tmp_path, *typed(ruler_eval.run, "out", out, good))
+    seen = visit(tmp_path, *typed(ruler_eval.commands.run_or_check, "out", out, good))
     assert seen.code == 1 and "starts.jsonl" in seen.said
     check(seen)
 

@@ -12,7 +12,7 @@ Intervals, exact scores, comparisons and reports are in `ruler_report`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ruler_eval.commands import check_engine, repeat, run, status
+from ruler_eval.commands import check, check_engine, repeat, run, status
 
 if TYPE_CHECKING:
     from ruler_eval.running.engine import Request
@@ -24,6 +24,7 @@ __all__ = [
     "Generation",
     "Request",
     "Run",
+    "check",
     "check_engine",
     "repeat",
     "run",

@@ -26,15 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(EvalConfig):
-    """The options of `run`."""
+    """The options of `run` and `check`."""
 
     out: Annotated[
         str | Path | None, Option(help="Folder of the run; not for --check.", metavar="DIR")
     ] = None
-    check: Annotated[
-        bool,
-        Option(help="Load no model: find problems, say what it costs."),
-    ] = False
     shard: Annotated[str, Option(help="One of N parts, e.g. 0/8.", metavar="I/N")] = "0/1"
     data_parallel: Annotated[int, Option(help="Copies of the model here.", min=1)] = 1
     budget: Annotated[
@@ -52,58 +48,108 @@ class RunConfig(EvalConfig):
         from ruler_data.names import parse_shard
 
         super().__post_init__()
-        processes = parse_shard(self.shard)[1] > 1 or self.data_parallel > 1
+        has_budget = self.budget is not None or self.budget_tokens is not None
+        _, shards = parse_shard(self.shard)
         if self.budget is not None and self.prices is None:
             raise UsageError("--budget: give --prices, or --budget-tokens")
-        if (self.budget, self.budget_tokens) != (None, None) and processes:
-            msg = "--budget is for one process: no --shard, no --data-parallel"
-            raise UsageError(msg)
+        if has_budget and (shards > 1 or self.data_parallel > 1):
+            raise UsageError("--budget is for one process: no --shard, no --data-parallel")
         if self.generate is not None and self.data_parallel > 1:
             remedy = "give --option function=package.module:name"
-            msg = f"generate: a function runs in one process; {remedy}"
-            raise UsageError(msg)
+            raise UsageError(f"generate: a function runs in one process; {remedy}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(RunConfig):
+    """The options of the command `run`."""
+
+    check: Annotated[
+        bool,
+        Option(help="Load no model: find problems, say what it costs."),
+    ] = False
 
 
 @takes(RunConfig)
 def run(
     config: RunConfig,
     **engine_options: Any,  # noqa: ANN401 - any option of an engine
-) -> Run | Diagnosis:
-    """Run a model over the rows; the same command resumes an interrupted run.
+) -> Run:
+    """Run a model over the rows; the same call resumes an interrupted run.
 
-        ruler-eval run --data dist/llama3 --model org/model --out runs/x
-
-    In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
-    each, for engine `python` (`running.python`); `model` may then be left out, or be
-    just a name. Without `out` the run is in a temporary folder until Python ends. `progress=False`
-    shows no bar. Further keyword arguments are options of the engine.
+    `generate` is a function from a list of `Request`s to one text or `Generation` for each, for
+    engine `python` (`running.python`); `model` may then be left out, or be just a name. Without
+    `out` the run is in a temporary folder until Python ends. `progress=False` shows no bar. Further
+    keyword arguments are options of the engine.
 
     Raises:
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
+    return _run(replace(config, options=config.settings | engine_options))
+
+
+@takes(RunConfig)
+def check(
+    config: RunConfig,
+    **engine_options: Any,  # noqa: ANN401 - any option of an engine
+) -> Diagnosis:
+    """Look for what would make a run worthless, and say what it costs; no model is loaded.
+
+    It takes what `run` takes.
+
+    Raises:
+        UsageError: the options cannot be carried out.
+        RulerError: data are damaged.
+    """
+    return _check(replace(config, options=config.settings | engine_options))
+
+
+@takes(RunCommand)
+def run_or_check(config: RunCommand) -> Run | Diagnosis:
+    """Run a model over the rows; the same command resumes an interrupted run.
+
+        ruler-eval run --data dist/llama3 --model org/model --out runs/x
+
+    Raises:
+        UsageError: the options cannot be carried out, or `out` holds another run.
+        RulerError: the engine failed, or data are damaged.
+    """
+    from ruler_data.errors import UsageError
+
+    if config.check:
+        return _check(config)
+    if not config.out:
+        raise UsageError("--out is missing: name the folder of the run, e.g. --out runs/x")
+    return _run(config)
+
+
+def _run(config: RunConfig) -> Run:
     from ruler_data.names import parse_shard
-    from ruler_data.progress import progress
     from ruler_data.terminal import out_path
-    from ruler_eval.running.check import diagnose
     from ruler_eval.running.run_dir import RunFolder
     from ruler_eval.running.runner import open_job, run_processes, run_shard
     from ruler_eval.running.sharding import Shard
     from ruler_eval.running.spending import Budget
     from ruler_eval.running.status import status
 
-    config = replace(config, options=config.settings | engine_options)
-    if config.check:
-        with progress(None, "examining") as advance:
-            return diagnose(config, advance)
-    folder = RunFolder(_temporary() if config.out is None else out_path(config.out)).checked()
-    job, shard = open_job(config), Shard(*parse_shard(config.shard))
+    out = _temporary() if config.out is None else out_path(config.out)
+    folder = RunFolder(out).checked()
+    job = open_job(config)
+    shard = Shard(*parse_shard(config.shard))
     if config.data_parallel > 1:
         run_processes(config, folder, shard, config.data_parallel)
         return status(folder.path)
     budget = Budget(config.budget_tokens, config.budget)
     missing = run_shard(job, folder, shard, budget=budget, bar=config.progress)
     return status(folder.path, missing)
+
+
+def _check(config: RunConfig) -> Diagnosis:
+    from ruler_data.progress import progress
+    from ruler_eval.running.check import diagnose
+
+    with progress(None, "examining") as advance:
+        return diagnose(config, advance)
 
 
 def _temporary() -> Path:
@@ -205,7 +251,7 @@ def check_engine(
         RulerError: the engine does not answer.
     """
     from ruler_data.errors import UsageError
-    from ruler_eval.engine_check.check import check_engine as check
+    from ruler_eval.engine_check.check import check_engine as check_conditions
     from ruler_eval.engine_check.conditions import LINE
     from ruler_eval.running.runner import open_job
 
@@ -221,4 +267,4 @@ def check_engine(
         generate=generate,
         options=options,
     )
-    return check(open_job(config, LINE), length, block)
+    return check_conditions(open_job(config, LINE), length, block)

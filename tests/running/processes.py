@@ -25,7 +25,7 @@ def evaluate(*arguments: object, env: dict[str, str] | None = None) -> Done:
 
 
 def ran(data: Path, **options: Any) -> ruler_eval.Run:  # noqa: ANN401 - options of a run
-    """Run in this process, as `ruler_eval.run` does without `check`."""
+    """Run in this process, as `ruler_eval.run` does."""
     run = ruler_eval.run(data, **options)
     assert isinstance(run, ruler_eval.Run)
     return run

@@ -17,7 +17,6 @@ from ruler_data.manifest import Manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows, to_table
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.running.check import Diagnosis
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
@@ -188,13 +187,11 @@ def test_a_function_is_called_with_one_short_row(frozen: Path) -> None:
     def fails(_requests: list[ruler_eval.Request]) -> str:
         raise MemoryError
 
-    diagnosis = ruler_eval.run(frozen, generate=works, check=True)
-    assert isinstance(diagnosis, Diagnosis)
+    diagnosis = ruler_eval.check(frozen, generate=works)
     (note,) = [each for each in diagnosis.findings if each.about.startswith(("vt", "fwe"))]
     assert "<table" in diagnosis._repr_html_() and note.level == "note"
     assert "the function answers '1 request' (tokens not" in note.message
-    diagnosis = ruler_eval.run(frozen, generate=fails, check=True)
-    assert isinstance(diagnosis, Diagnosis)
+    diagnosis = ruler_eval.check(frozen, generate=fails)
     findings = diagnosis.findings
     (error,) = [each for each in findings if each.level == "error"]
     assert "the function gives no answer: MemoryError" in error.message
