@@ -137,6 +137,14 @@ def test_an_incomplete_run_is_published_only_where_the_user_says_so(
     assert "incomplete: 4 of 12 rows have no score" in card and "| mean | 66.7 |" in card
 
 
+def test_gold_answers_are_not_published_as_a_models(
+    sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
+) -> None:
+    folder = make_run(tmp_path / "run", sample_build, golden, FEW, engine="oracle")
+    said = refused(publish(folder, "--data", sample_build, "--repo", repo))
+    assert "its answers are the gold answers, of no model" in said and repo not in hub.repos
+
+
 def test_a_run_with_one_row_a_config_is_published(
     sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
 ) -> None:

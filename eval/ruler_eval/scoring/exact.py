@@ -16,9 +16,9 @@ What is of the kind of a gold answer is defined per family, in docs/scoring.md.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import pairwise, product
+from itertools import product
 from typing import NamedTuple
 
 from ruler_data import reasoning
@@ -29,6 +29,7 @@ from ruler_eval.scoring.wording import (
     SPEECH,
     WORD,
     WORDING,
+    Segment,
     contains,
     lower,
     normalized,
@@ -37,7 +38,8 @@ from ruler_eval.scoring.wording import (
 )
 
 #: Text without marks of structure; numbers of four digits and more are in no groups in it.
-_PLAIN, _WORDS = re.compile(r"[\w\s,.:-]*", re.ASCII), re.compile(r"[\w-]+")
+_PLAIN = re.compile(r"[\w\s,.:-]*", re.ASCII)
+_WORDS = re.compile(r"[\w-]+")
 
 
 class Names(NamedTuple):
@@ -55,10 +57,11 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
     """
     names = names_in(row, task, answer)
     if names is None:  # an answer in free words is compared as a whole
-        shorts = [*map(normalized, short_answers(_scored_part(task, answer)))]
-        golds = [*map(normalized, row.outputs)]
-        f1 = max(_token_f1(*pair) for pair in product(shorts, golds))
-        return float(score == 1 and not {*shorts}.isdisjoint(golds)), f1
+        texts = [normalized(text) for text in short_answers(_scored_part(task, answer))]
+        golds = [normalized(output) for output in row.outputs]
+        f1 = max(_token_f1(text, gold) for text, gold in product(texts, golds))
+        is_whole = any(text in golds for text in texts)
+        return float(score == 1 and is_whole), f1
     gold = {output.lower() for output in row.outputs}
     if task.metric == "soft_part" and names.gold:  # any of the documents is an answer
         gold = set(names.gold)
@@ -79,7 +82,9 @@ def exact_without_context(
     if params.family != "qa" and not (isinstance(params, Niah) and row.question):
         return None
     names = names_in(row, task, answer)
-    return exact_scores(row, task, answer, score) if names is None or not names.others else None
+    if names is not None and names.others:
+        return None
+    return exact_scores(row, task, answer, score)
 
 
 def _is_gold_alone(row: Row, task: Task, answer: str) -> bool:
@@ -87,56 +92,97 @@ def _is_gold_alone(row: Row, task: Task, answer: str) -> bool:
 
     This is faster than the rules for any text, and stricter.
     """
-    params, is_plain = task.params, _PLAIN.fullmatch(answer)
+    params = task.params
+    is_plain = _PLAIN.fullmatch(answer) is not None
     if params.family == "qa":
-        return bool(is_plain) and answer.rstrip(".") in row.outputs
+        return is_plain and answer.rstrip(".") in row.outputs
     words = {*_WORDS.findall(answer.lower())}
-    others = words.difference(map(str.lower, row.outputs))
-    if others and not all(word.isdecimal() and len(word) < 3 for word in others):
-        return False
+    for word in words.difference(map(str.lower, row.outputs)):
+        if not word.isdecimal() or len(word) >= 3:  # not the number of an item
+            return False
     if not isinstance(params, Niah):
         return True
-    kind, question = _kind(params.value_type, DIGITS), row.question.lower()
-    return bool(question and is_plain) and all(
-        [len(out) >= 4 and kind.fullmatch(out) and out in words and out not in question
-         for out in row.outputs]
-    )  # fmt: skip
+    return is_plain and _are_values(row, params, words)
+
+
+def _are_values(row: Row, params: Niah, words: Collection[str]) -> bool:
+    """Whether all gold answers are among the words, are long and not in the question."""
+    kind = _kind(params.value_type, DIGITS)
+    question = row.question.lower()
+    if not question:
+        return False
+    for output in row.outputs:
+        is_value = len(output) >= 4 and kind.fullmatch(output) is not None
+        if not is_value or output not in words or output in question:
+            return False
+    return True
 
 
 @lru_cache(maxsize=1)  # for the exact score, then for the label of the failure
 def names_in(row: Row, task: Task, answer: str) -> Names | None:
     """Return what an answer names; None for families whose answers are free words (qa)."""
-    text, gold = plain(answer), {output.lower() for output in row.outputs}
+    gold = frozenset(output.lower() for output in row.outputs)
+    text = _text_to_read(answer, gold)
+    candidates = _candidates(row, task, answer, text, gold)
+    if candidates is None:
+        return None
+    words = list(dict.fromkeys(candidates))
+    strangers = [word for word in words if word not in gold]
+    if strangers and _is_cut_off(text, strangers[-1], row.context):
+        strangers.pop()
+    return Names(gold.intersection(words), tuple(strangers))
+
+
+def _text_to_read(answer: str, gold: Collection[str]) -> str:
+    """Return the plain text of an answer, or all of it where that lacks a gold answer.
+
+    A gold answer may be taken for structure: {"QZKRA": "yes"}.
+    """
+    text = plain(answer)
     reply = reasoning.split(answer)[1]
-    if any(output in reply.lower() and output not in text.lower() for output in gold):
-        text = reply  # a gold answer was taken for structure: {"QZKRA": "yes"}
-    candidates: Iterable[str]
-    match task.params:
-        case Niah() as params:
-            candidates = _values(row, params, text.lower())
-        case Ruler2() as params if params.kind != "qa" or params.level in ("basic", "easy"):
-            candidates = _of_ruler2(row, params, _scored_part(task, answer))
-        case Vt() | Cwe() | Fwe() | Graph() if all(output.isdigit() for output in gold):
-            candidates = re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text)
-        case Vt() | Cwe() | Fwe() | Graph() as params:
-            candidates = _items(row, params, text, gold)
-        case _:
+    lower_text = text.lower()
+    lower_reply = reply.lower()
+    for output in gold:
+        if output in lower_reply and output not in lower_text:
+            return reply
+    return text
+
+
+def _candidates(
+    row: Row, task: Task, answer: str, text: str, gold: Collection[str]
+) -> Iterable[str] | None:
+    """Return what a text names of the kind of the gold answers; None if they are free words."""
+    params = task.params
+    if isinstance(params, Niah):
+        return _values(row, params, text.lower())
+    if isinstance(params, Ruler2):
+        if params.kind == "qa" and params.level not in ("basic", "easy"):
             return None
-    distinct_words = list(dict.fromkeys(candidates))
-    strangers = [word for word in distinct_words if word not in gold]
-    if strangers and text.lower().rstrip("-").endswith(last := strangers[-1]):
-        cut = re.escape(last[:100])
-        begins = rf"{cut}(?<![a-z0-9]{cut})[a-z0-9-]"  # begins with text, which is fast to find
-        if re.search(begins, lower(row.context)) and not contains(lower(row.context), last):
-            strangers.pop()  # the beginning of a word of the context: the answer was cut off
-    return Names(frozenset(distinct_words) & gold, tuple(strangers))
+        return _of_ruler2(row, params, _scored_part(task, answer))
+    if not isinstance(params, Vt | Cwe | Fwe | Graph):
+        return None
+    if all(output.isdigit() for output in gold):
+        return _NUMBER.findall(text)
+    return _Items(row, params, gold).named(text)
+
+
+def _is_cut_off(text: str, last: str, context: str) -> bool:
+    """Whether the last word of an answer is the beginning of a word of the context."""
+    if not text.lower().rstrip("-").endswith(last):
+        return False
+    start = re.escape(last[:100])
+    begins = rf"{start}(?<![a-z0-9]{start})[a-z0-9-]"  # begins with text, which is fast to find
+    is_start = re.search(begins, lower(context)) is not None
+    return is_start and not contains(lower(context), last)
 
 
 def _scored_part(task: Task, answer: str) -> str:
     """Return the last paragraph of an answer that has to copy first, else all of it."""
     params = task.params
     copies = isinstance(params, Ruler2) and params.level == "medium" and params.kind != "mk_niah"
-    return answer.rstrip().rpartition("\n\n")[2] if copies else answer
+    if not copies:
+        return answer
+    return answer.rstrip().rpartition("\n\n")[2]
 
 
 def _of_ruler2(row: Row, params: Ruler2, answer: str) -> Iterable[str]:
@@ -154,6 +200,8 @@ def _of_ruler2(row: Row, params: Ruler2, answer: str) -> Iterable[str]:
     return [text for text in texts if text in spaced]
 
 
+#: A number that stands alone.
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 #: What is of the kind of a value; of numbers, as many digits as %d, or five and more in a list.
 _KINDS: dict[PartType, str] = {
     "numbers": r"(?<!\d)\d{%d}(?!\d)|(?<![a-z0-9])(?<![a-z:] )\d{5,}(?! ?[a-z0-9])",
@@ -176,9 +224,13 @@ def _kind(value_type: PartType, digits: int) -> re.Pattern[str]:
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the question's kind, without those in the question."""
     kind = _kind(params.value_type, DIGITS)
-    excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
-    for value in kind.findall(_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)):
-        if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):
+    question = row.question or row.context.partition("\n\n")[0]
+    of_question = {*kind.findall(question.lower())}
+    ungrouped = _GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
+    for value in kind.findall(ungrouped):
+        if value in of_question:
+            continue
+        if value in row.outputs or not _COMPOUND.fullmatch(value):
             yield value
     if params.none != "no" and re.search(r"(?<![\w-])none(?![\w-])", text):
         yield "none"
@@ -187,70 +239,122 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
 _NOTE = re.compile(r"(?<=\S)[ ]\([^()]*\)")
 
 
-def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) -> Iterator[str]:
-    """Yield names or words: gold ones anywhere, others of cwe where they are items of a list.
+#: Most words of a sentence; more without a comma are a list without separators.
+_SENTENCE = 25
 
-    Beside items, a word alone between commas is one, too, if it is as long as names or coded words.
+
+class _Items:
+    """Reads what an answer names of vt, cwe or fwe: gold answers anywhere, others in lists.
+
+    Names of vt are known anywhere, too. Beside items, a word alone between commas is an item if it
+    is as long as names or coded words.
     """
-    size, of_question = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
-    is_name, is_listed = isinstance(params, Vt | Graph), isinstance(params, Cwe)
 
-    def is_known(word: str) -> bool:
-        if is_name:
-            may_be = word.lower() not in of_question and (len(word) >= 5 or word.isupper())
-            return may_be and any(
-                contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
-            )
-        if is_listed:
-            return any(f". {word.lower()}{end}" in row.context for end in " \n")
-        return len(word) == size and contains(row.context, word.lower())
+    def __init__(self, row: Row, params: Vt | Graph | Cwe | Fwe, gold: Collection[str]) -> None:
+        self._context = row.context
+        self._gold = gold
+        self._size = len(row.outputs[0])
+        self._of_question = {"var", *WORD.findall(row.question.lower())}
+        self._are_names = isinstance(params, Vt | Graph)
+        self._are_listed = isinstance(params, Cwe)
+        self._runs: list[list[str]] = [[]]  # of items that stand together
+        self._items: set[str] = set()
+        #: Labels of one word, and subjects of the sentences of a numbered list.
+        self._heads: list[str] = []
 
-    def may_be(word: str) -> bool:
-        return (
-            word.isupper() and word.isalpha()
-            if is_name
-            else len(word) > 3
-            if is_listed
-            else len(word) == size
-        )
+    def named(self, text: str) -> Iterator[str]:
+        """Yield what a text names, in lower case."""
+        before = Segment([], is_label=False, has_digit=False)
+        for segment in segments(_NOTE.sub(self._without_note, text)):
+            values = self._values_of(segment)
+            self._items.update(values)
+            for value in values:
+                if not self._are_listed or value in self._gold:
+                    yield value
+            if segment.is_label or self._is_sentence(segment, values):
+                self._add_head(segment, values, before)
+                self._runs.append([])
+            else:
+                self._runs[-1] += values
+                self._runs[-1] += self._items_alone(segment)
+            before = segment
+        if any(head in self._gold for head in self._heads):
+            self._runs.append(self._heads)
+        for run in self._runs:
+            if len(run) > 1 or not self._items.isdisjoint(run):
+                yield from filter(str.isascii, run)
 
-    def without_notes(note: re.Match[str]) -> str:
-        return note[0] if any(map(is_known, WORD.findall(note[0]))) else ","
+    def _values_of(self, segment: Segment) -> list[str]:
+        """Return the words that are gold answers, or are known or look like others."""
+        values = []
+        for word in segment.words:
+            looks_so = self._are_names and word.isupper() and len(word) == self._size
+            is_gold = word.lower() in self._gold
+            if is_gold or (looks_so and not segment.is_label) or self._is_known(word):
+                values.append(word.lower())
+        return values
 
-    runs: list[list[str]] = [[]]
-    items: set[str] = set()
-    heads: list[str] = []  # labels of one word, and subjects of the sentences of a numbered list
-    pieces = segments(_NOTE.sub(without_notes, text))
-    for (before, _, number), (words, label, has_digit) in pairwise([([], False, False), *pieces]):
-        values = [
-            word.lower()
-            for word in words
-            if word.lower() in gold
-            or (is_name and not label and word.isupper() and len(word) == size)
-            or is_known(word)
-        ]
-        items.update(values)
-        yield from (word for word in values if not is_listed or word in gold)
-        if label or (max(1, 2 * len(values) + 1) < len(words) <= 25 and not has_digit):
-            telling = [word for word in map(str.lower, words) if word not in SPEECH | of_question]
-            if len(words) == 1 or (number and not before):
-                heads += {*telling[:1]}.intersection(values)
-            runs.append([])  # a sentence; after 25 words, a list without separators
-            continue
-        several = not is_name and not is_listed
-        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not has_digit))
-        runs[-1] += [*values, *({*map(str.lower, words if alone else ())} - SPEECH - of_question)]
-    for run in (*runs, *([] if gold.isdisjoint(heads) else [heads])):
-        if len(run) > 1 or not items.isdisjoint(run):
-            yield from filter(str.isascii, run)
+    def _is_sentence(self, segment: Segment, values: list[str]) -> bool:
+        most = max(1, 2 * len(values) + 1)
+        return most < len(segment.words) <= _SENTENCE and not segment.has_digit
+
+    def _add_head(self, segment: Segment, values: list[str], before: Segment) -> None:
+        """Keep the label, or the subject of a sentence after a number, if it is a value."""
+        is_numbered = before.has_digit and not before.words
+        if len(segment.words) != 1 and not is_numbered:
+            return
+        for word in map(str.lower, segment.words):
+            if word not in SPEECH and word not in self._of_question:
+                if word in values:
+                    self._heads.append(word)
+                return
+
+    def _items_alone(self, segment: Segment) -> list[str]:
+        """Return the words of a part that has nothing but words of the kind."""
+        words = segment.words
+        is_single = len(words) == 1 and not segment.has_digit
+        if (self._are_names or self._are_listed) and not is_single:
+            return []
+        if not all(map(self._may_be, words)):
+            return []
+        distinct = dict.fromkeys(map(str.lower, words))
+        return [word for word in distinct if word not in SPEECH and word not in self._of_question]
+
+    def _is_known(self, word: str) -> bool:
+        """Whether a word is of the kind and in the context."""
+        if self._are_names:
+            if word.lower() in self._of_question or not (len(word) >= 5 or word.isupper()):
+                return False
+            name = word.upper()
+            return contains(self._context, f"VAR {name}") or contains(self._context, f"-> {name}")
+        word = word.lower()
+        if self._are_listed:
+            return f". {word} " in self._context or f". {word}\n" in self._context
+        return len(word) == self._size and contains(self._context, word)
+
+    def _may_be(self, word: str) -> bool:
+        """Whether a word looks like one of the kind."""
+        if self._are_names:
+            return word.isupper() and word.isalpha()
+        if self._are_listed:
+            return len(word) > 3
+        return len(word) == self._size
+
+    def _without_note(self, note: re.Match[str]) -> str:
+        """Return a comma for a note in parentheses that names nothing."""
+        if any(map(self._is_known, WORD.findall(note[0]))):
+            return note[0]
+        return ","
 
 
-_ANSWER, _IS = ("|".join(WORDING[name].split()) for name in ("answer", "is"))
+_ANSWER = "|".join(WORDING["answer"].split())
+_IS = "|".join(WORDING["is"].split())
 _LEAD = re.compile(
     rf"(?:^|\n|[.!]\s+)\W{{0,9}}(?:[\w']{{2,4}}\W)?(?:[\w-]+ ){{0,2}}(?:{_ANSWER})"
     rf"\s*(?:[\w ]{{0,30}}:|(?:{_IS})(?!\w))[:\s]*(.+)",
     re.IGNORECASE,
 )
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _EDGES = " |>\"'\u300c\u300d\u3002\t-"
 
 
@@ -260,20 +364,27 @@ def short_answers(answer: str) -> list[str]:
     >>> short_answers("The final answer is \\boxed{\\text{Paris}}.")[-1]
     'Paris'
     """
-    boxed = re.findall(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", reasoning.split(answer)[1])
-    lines = (
-        re.sub(" +", " ", line.strip(_EDGES))
-        for line in plain(boxed[-1] if boxed else answer).splitlines()
-    )
-    text = "\n".join(line for line in lines if line)
+    boxed = _BOXED.findall(reasoning.split(answer)[1])
+    lines = []
+    for line in plain(boxed[-1] if boxed else answer).splitlines():
+        line = re.sub(" +", " ", line.strip(_EDGES))
+        if line:
+            lines.append(line)
+    text = "\n".join(lines)
     marked = _LEAD.findall(text) or re.findall(r"^[^\n:]{3,60}:\s+([^\n]+)$", text)
-    return [text, *(sentence.strip(_EDGES + ".") for sentence in marked[-1:])]
+    if not marked:
+        return [text]
+    return [text, marked[-1].strip(_EDGES + ".")]
 
 
 def _token_f1(answer: str, gold: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
-    if answer != gold and not {"yes", "no", "noanswer"}.isdisjoint((answer, gold)):
+    polar = ("yes", "no", "noanswer")
+    if answer != gold and (answer in polar or gold in polar):
         return 0.0
-    counts, gold_counts = Counter(answer.split()), Counter(gold.split())
+    counts = Counter(answer.split())
+    gold_counts = Counter(gold.split())
     shared = (counts & gold_counts).total()
-    return 2 * shared / (counts.total() + gold_counts.total()) if shared else float(answer == gold)
+    if not shared:
+        return float(answer == gold)
+    return 2 * shared / (counts.total() + gold_counts.total())

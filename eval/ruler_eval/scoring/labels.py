@@ -7,6 +7,7 @@ or made up. `benchmarks/failures.py` measures how often a label is right.
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 
 from ruler_data.row import Row
 from ruler_data.tasks import Niah, Task
@@ -44,8 +45,9 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
     """Return the label of a row; None if its official score is 1 and it names no other answer."""
     names = exact.names_in(row, task, answer)
     if score == 1:
-        is_right = names is None or exact.exact_scores(row, task, answer, score)[0] == 1
-        return None if is_right else EXTRA
+        if names is None or exact.exact_scores(row, task, answer, score)[0] == 1:
+            return None
+        return EXTRA
     text = plain(answer[:_READ])
     if not words_of(text):
         return EMPTY
@@ -53,19 +55,32 @@ def failure_of(row: Row, task: Task, answer: str, score: float) -> str | None:
         return OTHER
     if names is None:
         return _label_of_free_words(row, answer[:_READ], text)
-    match task.params:
-        case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
-            return REFUSAL
+    if _says_none(row, task, answer):
+        return REFUSAL
     if names.others:
-        context = lower(row.context)
-        return CONTEXT if any(contains(context, word) for word in names.others) else ABSENT
-    return _label_of_rest(row, text, names)
+        return _by_context(row, names.others)
+    return _label_without_others(row, text, names)
 
 
-def _label_of_rest(row: Row, text: str, names: exact.Names) -> str:
+def _says_none(row: Row, task: Task, answer: str) -> bool:
+    """Whether an answer says first that there is no value, where there may be none."""
+    params = task.params
+    if not isinstance(params, Niah) or params.none != "possible":
+        return False
+    return claim_of(row, params, answer) == "none"
+
+
+def _by_context(row: Row, words: Iterable[str]) -> str:
+    """Return whether words in lower case, of which one suffices, are in the context."""
+    context = lower(row.context)
+    return CONTEXT if any(contains(context, word) for word in words) else ABSENT
+
+
+def _label_without_others(row: Row, text: str, names: exact.Names) -> str:
     """Return the label of an answer that names no other than gold answers."""
-    outputs, letters = [output.lower() for output in row.outputs], _letters(text)
-    if all(out in names.gold or (len(out) > 4 and _letters(out) in letters) for out in outputs):
+    outputs = [output.lower() for output in row.outputs]
+    letters = _letters(text)
+    if all(output in names.gold or _is_spelled(output, letters) for output in outputs):
         return FORM
     start = re.split(r"[^a-z0-9-]", text.lower().rstrip(" .'\""))[-1]
     is_start = len(start) >= _PREFIX and any(output.startswith(start) for output in outputs)
@@ -73,65 +88,123 @@ def _label_of_rest(row: Row, text: str, names: exact.Names) -> str:
         return INCOMPLETE
     if denies(text, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
-    context, said = lower(row.context), {*words_of(text)} - {*words_of(row.question)}
-    values = [word for word in said if len(word) > _LONG and re.search(r"\d", word)]
-    if values:  # a piece of a number or UUID, or one of another length
-        return CONTEXT if any(word in context for word in values) else ABSENT
-    parts_of = [words for words, label, _ in wording.segments(text) if words and not label]
-    alone = {word for word, *more in parts_of if not more and word.isascii()}
-    return ABSENT if alone and max(map(len, parts_of)) == 1 else OTHER
+    return _label_without_names(row, text)
+
+
+def _is_spelled(output: str, letters: str) -> bool:
+    """Whether a gold answer is in the letters and digits of an answer."""
+    return len(output) > 4 and _letters(output) in letters
+
+
+def _label_without_names(row: Row, text: str) -> str:
+    """Return the label of an answer that names nothing of the kind asked for, and denies nothing.
+
+    A piece of a number or UUID, or one of another length, is looked up in the context.
+    """
+    words = {*words_of(text)}.difference(words_of(row.question))
+    values = [word for word in words if len(word) > _LONG and re.search(r"\d", word)]
+    if values:
+        context = lower(row.context)
+        return CONTEXT if any(value in context for value in values) else ABSENT
+    return ABSENT if _is_list(text) else OTHER
+
+
+def _is_list(text: str) -> bool:
+    """Whether nothing but single words stand between punctuation, one at least of ASCII."""
+    listed = [part.words for part in wording.segments(text) if part.words and not part.is_label]
+    if any(len(words) > 1 for words in listed):
+        return False
+    return any(words[0].isascii() for words in listed)
 
 
 def _label_of_free_words(row: Row, answer: str, text: str) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
     short = exact.short_answers(answer)[-1]
-    # Nothing is left of a gold answer that is an article.
-    words, golds = _folded(short), [*filter(None, map(_folded, row.outputs))]
-    polar = {output.lower() for output in row.outputs}
-    if polar <= {"yes", "no"}:
-        opening = {*words_of(short)[:1]}
-        for reply in ("yes", "no"):
-            if opening & {*wording.WORDING["polar"][reply].split()}:
-                return FORM if reply in polar else CONTEXT
+    words = _folded(short)
+    if label := _label_of_polar(row, short):
+        return label
     asked = {*_folded(row.question.rpartition("Question:")[2])}
     content = [word for word in words if word not in asked and word not in wording.FILLER]
-    for gold in golds:
-        if label := _against(gold, words, content, asked):
-            return label
-    if not {*words} - wording.FILLER:
+    if label := _label_by_gold(row, words, content, asked):
+        return label
+    if wording.FILLER.issuperset(words):
         return REFUSAL if denies(short, names=False) else OTHER
-    context = lower(row.context)
-    first = re.split(r"[,;/\n(]", short)[0].strip(" .:\"'").lower()
-    phrases = [short.strip(" .:\"'").lower()] + [first] * bool({*_folded(first)} & {*content})
-    if any(contains(context, phrase) for phrase in phrases):
+    if _by_context(row, _phrases(short, content)) == CONTEXT:
         return CONTEXT
     if denies(text):
         return REFUSAL
-    names = [name for name in _NAME.findall(text) if not {*_folded(name)} <= asked | wording.FILLER]
-    if any(contains(context, name.lower()) for name in names):
+    if _by_context(row, _names(text, asked)) == CONTEXT:
         return CONTEXT
     return ABSENT if content and not wording.META.search(short) else OTHER
+
+
+def _label_by_gold(row: Row, words: list[str], content: list[str], asked: set[str]) -> str | None:
+    """Return how a phrase stands to the first gold answer of which it names a part."""
+    for output in row.outputs:
+        gold = _folded(output)
+        if not gold:  # it is an article
+            continue
+        if label := _against(gold, words, content, asked):
+            return label
+    return None
+
+
+def _label_of_polar(row: Row, short: str) -> str | None:
+    """Return the label of an answer that opens with yes or no, where one of them is asked for."""
+    gold = {output.lower() for output in row.outputs}
+    opening = words_of(short)[:1]
+    if not gold <= {"yes", "no"} or not opening:
+        return None
+    for reply, forms in wording.WORDING["polar"].items():
+        if opening[0] in forms.split():
+            return FORM if reply in gold else CONTEXT
+    return None
+
+
+def _phrases(short: str, content: list[str]) -> Iterator[str]:
+    """Yield a short answer, and its beginning up to a mark, if that has content."""
+    yield short.strip(" .:\"'").lower()
+    start = re.split(r"[,;/\n(]", short)[0].strip(" .:\"'").lower()
+    if not {*content}.isdisjoint(_folded(start)):
+        yield start
+
+
+def _names(text: str, asked: set[str]) -> Iterator[str]:
+    """Yield the names and numbers of a text that say more than the question."""
+    for name in _NAME.findall(text):
+        if not (asked | wording.FILLER).issuperset(_folded(name)):
+            yield name.lower()
 
 
 def _against(gold: list[str], words: list[str], content: list[str], asked: set[str]) -> str | None:
     """Return how a phrase stands to a gold answer; None if it does not name a part of it."""
     few = content or words
-    ends = {gold[0], gold[-1]}  # a middle name may be left out
-    # What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
-    names_it = {*gold} <= {*words} or bool(few and {*few} in ({*gold} - asked, ends))
-    is_joined = "".join(few) == "".join(gold)
-    if is_joined or (names_it and len(few) <= 2 * len(gold) + _FEW):
+    if "".join(few) == "".join(gold):
+        return FORM
+    if _is_named(gold, words, few, asked) and len(few) <= 2 * len(gold) + _FEW:
         return FORM
     start = " ".join(words)
-    is_start = len(start) >= _PREFIX and " ".join(gold).startswith(start)
-    is_part = {*few} <= {*gold} and bool({*few} - wording.SPEECH)
-    return INCOMPLETE if is_start or is_part else None
+    if len(start) >= _PREFIX and " ".join(gold).startswith(start):
+        return INCOMPLETE
+    is_part = {*few} <= {*gold} and not wording.SPEECH.issuperset(few)
+    return INCOMPLETE if is_part else None
+
+
+def _is_named(gold: list[str], words: list[str], few: list[str], asked: set[str]) -> bool:
+    """Whether a phrase names a gold answer, maybe without a middle name.
+
+    What the question says already need not be said: Stanley, but not Plowden, of Mary Stanley.
+    """
+    if {*gold} <= {*words}:
+        return True
+    return bool(few) and ({*few} == {*gold} - asked or {*few} == {gold[0], gold[-1]})
 
 
 def _folded(text: str) -> list[str]:
     """Return the words that SQuAD compares, without accents; numbers as digits."""
     text = unicodedata.normalize("NFKD", re.sub("[-/\u2013]", " ", text))
-    text = "".join(char for char in text if unicodedata.category(char) not in ("Mn", "Sc"))
+    if not text.isascii() or "$" in text:
+        text = "".join(char for char in text if unicodedata.category(char) not in ("Mn", "Sc"))
     words = normalized(re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", text)).split()
     return [_NUMBERS.get(word, word) for word in words]
 

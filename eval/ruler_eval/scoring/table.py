@@ -129,21 +129,29 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     is_known = np.array([value is not None for value in values], dtype=np.bool_)
     validity = _bits(is_known)
     if pa.types.is_list(kind):
-        known = [value if value is not None else [] for value in values]
-        ends = np.cumsum([0, *map(len, known)], dtype=np.int32)
-        items = _array([item for value in known for item in value], kind.value_type)
-        buffers = [validity, pa.py_buffer(ends)]
-        return pa.ListArray.from_buffers(kind, size, buffers, children=[items])
+        return _lists(values, kind, validity)
     if pa.types.is_string(kind):
-        texts = texts_array([value if value is not None else "" for value in values])
+        texts = texts_array(["" if value is None else value for value in values])
         _, ends, data = texts.buffers()
         return pa.StringArray.from_buffers(size, ends, data, validity)
-    numbers = np.array([value if value is not None else 0 for value in values])
+    numbers = np.array([0 if value is None else value for value in values])
     if pa.types.is_boolean(kind):
         data = _bits(numbers.astype(np.bool_))
     else:
         data = pa.py_buffer(numbers.astype(_NUMPY[kind]))
     return pa.Array.from_buffers(kind, size, [validity, data])
+
+
+def _lists(values: Sequence[Any], kind: pa.DataType, validity: pa.Buffer) -> pa.Array:
+    """Return lists as an array: their ends, and their items one behind the other."""
+    items: list[Any] = []
+    ends = [0]
+    for value in values:
+        items += value or ()
+        ends.append(len(items))
+    buffers = [validity, pa.py_buffer(np.array(ends, dtype=np.int32))]
+    children = [_array(items, kind.value_type)]
+    return pa.ListArray.from_buffers(kind, len(values), buffers, children=children)
 
 
 def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
@@ -159,7 +167,9 @@ class Scorer:
     """Makes the lines of a run; counts its answers on the way."""
 
     def __init__(self, run: RunInfo, answers: Mapping[Key, Answer], data: Dataset) -> None:
-        self.run, self.answers, self.data = run, answers, data
+        self.run = run
+        self.answers = answers
+        self.data = data
         self._is_run = run.engine != PREDICTIONS
         self._opened = opens(run.frame)
         self._extra_tokens = int(run.sampling.get("extra_tokens", 0))
@@ -267,8 +277,9 @@ class Scorer:
     def _needs_context(row: Row, task: Task, lines: Sequence[Line]) -> bool:
         """Whether exact scores, labels or depths of a row's answers depend on its context."""
         answered = [line for line in lines if line.official is not None]
-        lacks_depth = isinstance(task.params, Niah) and not row.haystack
-        return bool(answered) and (lacks_depth or any(line.exact is None for line in answered))
+        if isinstance(task.params, Niah) and not row.haystack:  # it lacks the depths
+            return bool(answered)
+        return any(line.exact is None for line in answered)
 
     def _why_unanswered(self, row: Row, record: Answer) -> str | None:
         """Return why a record does not answer its row, beside what `settle` saw."""

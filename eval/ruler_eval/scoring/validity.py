@@ -94,10 +94,17 @@ class Validity:
     @property
     def errors(self) -> list[str]:
         """Why `score` exits with 1: rows without an answer, and the refusals."""
-        return [self.unanswered, *self.refusals] if self.unanswered else self.refusals
+        if not self.unanswered:
+            return self.refusals
+        return [self.unanswered, *self.refusals]
 
     def _refusals(self) -> Iterator[str]:
-        n = self.answered
+        yield from self._refusals_of_models()
+        yield from self._refusals_of_texts()
+        if self.suspect:
+            yield self.suspect
+
+    def _refusals_of_models(self) -> Iterator[str]:
         if len(self.models) > 1:
             yield f"{len(self.models)} models answered: {_shares(self.models)}"
         if self.another_model:
@@ -106,6 +113,9 @@ class Validity:
                 f"the run is of the model {quote(self.another_model)}, every answer names {names}; "
                 "record the model that answers with `run --model-name`"
             )
+
+    def _refusals_of_texts(self) -> Iterator[str]:
+        n = self.answered
         if self.reasoning:
             answers = counted(self.reasoning, "answer")
             yield f"reasoning is in the text of {answers}; use --protocol thinking"
@@ -120,8 +130,6 @@ class Validity:
             yield "every answer is the same text"
         if self.marked and self.marked >= MARKED * n:
             yield f"suspect harness: {self._marked_answers}; detokenize the answers"
-        if self.suspect:
-            yield self.suspect
 
     @property
     def warnings(self) -> list[str]:
@@ -130,13 +138,14 @@ class Validity:
 
     def _warnings(self) -> Iterator[str]:
         n = self.answered
-        shares = {
-            "empty": (self.empty, EMPTY),
-            "cut off without the answer": (self.cut_off, CUT_OFF),
-            "the same text": (self.most_common if self.most_common > 1 else 0, ONE_TEXT),
-        }
-        for flaw, (number, limit) in shares.items():
-            if 0 < number < n and number >= limit * n:
+        alike = self.most_common if self.most_common > 1 else 0
+        flaws = [
+            ("empty", self.empty, EMPTY),
+            ("cut off without the answer", self.cut_off, CUT_OFF),
+            ("the same text", alike, ONE_TEXT),
+        ]
+        for flaw, number, limit in flaws:
+            if limit * n <= number < n and number:
                 yield f"{number / n:.0%} of the answers are {flaw}"
         if 0 < self.marked < MARKED * n:
             yield self._marked_answers
@@ -179,12 +188,16 @@ class Tally:
 
         Predictions that are no run have no more than a text.
         """
-        self._is_run, self._opened = is_run, opened
+        self._is_run = is_run
+        self._opened = opened
         self._thinking = protocol == "thinking"
         names = "rows answered empty cut_off reasoning apart spent lost_tokens marked"
         self._counts = Counter(dict.fromkeys(names.split(), 0))
-        self._models, self._providers, self._texts = Counter[str](), Counter[str](), Counter[int]()
-        self._counted, self._hardware = Counter[str](), Counter[str]()
+        self._models = Counter[str]()
+        self._providers = Counter[str]()
+        self._hardware = Counter[str]()
+        self._counted = Counter[str]()
+        self._texts = Counter[int]()  # by hash
         self._fingerprints = set[str]()
 
     def add(self, record: Answer | None) -> None:
@@ -210,28 +223,37 @@ class Tally:
         counts["answered"] += 1
         counts["marked"] += marked
         self._texts[hash(text)] += 1
+        self._count_origin(answer)
+        if self._is_run:
+            self._count_counter(answer)
+        has_reasoning = bool(answer.reasoning or answer.reasoning_tokens)
+        is_empty = not text.strip()
+        if is_empty:
+            counts["empty"] += 1
+            if has_reasoning and answer.finish == "length":
+                counts["spent"] += 1
+        if score < 1:
+            counts["cut_off"] += self._is_cut_off(answer, is_empty=is_empty)
+        if reasoning.is_in(text if self._thinking else answer.text or ""):
+            counts["reasoning"] += 1
+        if has_reasoning and not self._thinking:
+            counts["apart"] += 1
+
+    def _count_origin(self, answer: Answer) -> None:
         if answer.provider:
             self._providers[answer.provider] += 1
         if answer.hardware:
             self._hardware[answer.hardware] += 1
         if answer.system_fingerprint:
             self._fingerprints.add(answer.system_fingerprint)
-        if self._is_run:
-            self._count_counter(answer)
-        generated = answer.text or ""
-        thinks = bool(answer.reasoning or answer.reasoning_tokens)
-        is_empty = not text.strip()
-        if is_empty:
-            counts["empty"] += 1
-            counts["spent"] += thinks and answer.finish == "length"
-        if score < 1:
-            counts["cut_off"] += answer.finish == "length" or (
-                is_empty and self._has_thought(answer)
-            )
-        if reasoning.is_in(text if self._thinking else generated):
-            counts["reasoning"] += 1
-        if thinks and not self._thinking:
-            counts["apart"] += 1
+
+    def _is_cut_off(self, answer: Answer, *, is_empty: bool) -> bool:
+        """Whether the tokens ran out, or there is reasoning and no answer."""
+        if answer.finish == "length":
+            return True
+        if not is_empty:
+            return False
+        return bool(answer.reasoning or reasoning.split(answer.text or "", opened=self._opened)[0])
 
     @property
     def models(self) -> list[str]:
@@ -244,9 +266,6 @@ class Tally:
             counter = "nobody"
         if counter is not None:
             self._counted[counter] += 1
-
-    def _has_thought(self, answer: Answer) -> bool:
-        return bool(answer.reasoning or reasoning.split(answer.text or "", opened=self._opened)[0])
 
     def validity(self, **found: Any) -> Validity:  # noqa: ANN401 - any other field of it
         """Return what was counted so far, and what was found beside it."""

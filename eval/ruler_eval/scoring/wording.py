@@ -4,8 +4,9 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from ruler_data import reasoning
 
@@ -64,8 +65,9 @@ def plain(answer: str) -> str:
         text = unicodedata.normalize("NFKC", text).translate(_MARKS)
         text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
-    for pattern, by in _STRUCTURE if _MARKED.search(text) else ():
-        text = pattern.sub(by, text)
+    if _MARKED.search(text):
+        for pattern, replacement in _STRUCTURE:
+            text = pattern.sub(replacement, text)
     return text.rstrip()
 
 
@@ -74,12 +76,25 @@ _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300
 WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 
 
-def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
-    """Yield the words of each part; whether it is a label or an exclamation; if it has digits."""
-    pieces = [*_SEGMENT.split(text), "", ""]
-    for piece, end, after in zip(pieces[::2], pieces[1::2], pieces[2::2], strict=False):
-        label = end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
-        yield WORD.findall(piece), label, re.search(r"\d", piece) is not None
+class Segment(NamedTuple):
+    """What stands between two marks of punctuation."""
+
+    words: list[str]
+    is_label: bool  # or an exclamation or a question
+    has_digit: bool
+
+
+def segments(text: str) -> Iterator[Segment]:
+    """Yield the parts of a text between marks of punctuation."""
+    pieces = _SEGMENT.split(text)  # texts and marks in turns
+    texts = pieces[::2]
+    marks = [*pieces[1::2], ""]
+    following = [*texts[1:], ""]
+    for piece, mark, after in zip(texts, marks, following, strict=True):
+        is_label = mark in ("!", "?")
+        if mark in (":", "="):
+            is_label = re.match(r"\s*\d", after) is None
+        yield Segment(WORD.findall(piece), is_label, re.search(r"\d", piece) is not None)
 
 
 def normalized(text: str) -> str:
@@ -88,8 +103,16 @@ def normalized(text: str) -> str:
     >>> normalized("The U.S.  Army!")
     'us army'
     """
-    keep = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in "$+<=>^`|~")
-    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", "".join(keep)).split())
+    kept = [char for char in text.lower() if not _is_punctuation(char)]
+    return " ".join(_ARTICLE.sub(" ", "".join(kept)).split())
+
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+
+
+@cache
+def _is_punctuation(char: str) -> bool:
+    return char in "$+<=>^`|~" or unicodedata.category(char).startswith("P")
 
 
 def contains(text: str, words: str) -> bool:
@@ -130,5 +153,8 @@ def denies(text: str, *, names: bool = True) -> bool:
     >>> denies("I couldn't find it."), denies("Norway"), denies("It was not Ann.")
     (True, False, False)
     """
-    few = not names and len(re.findall(r"[^.!?\n]*\w[^.!?\n]*", text)) < 3
-    return bool(_DENIAL.search(text) or (few and _ANY_NO.search(text)))
+    if _DENIAL.search(text):
+        return True
+    if names or len(re.findall(r"[^.!?\n]*\w[^.!?\n]*", text)) >= 3:
+        return False
+    return _ANY_NO.search(text) is not None
