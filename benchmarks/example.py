@@ -1,8 +1,9 @@
 """Two real models on all 13 tasks, from download to report; needs no Hub.
 
-    make example                                 # about 5 CPU hours; stop and resume at any time
-    make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same with few rows
-    make example STUDY=coder                     # 4,096 to 32,768 tokens, for a GPU
+    .ci/engines                                           # the environment, once
+    .venv-engines/bin/python benchmarks/example.py        # 5 CPU hours; stop, resume at any time
+    ... benchmarks/example.py --rows 1024:2,2048:1 --out /tmp/x     # the same with few rows
+    ... benchmarks/example.py --study coder               # 4,096 to 32,768 tokens, for a GPU
 
 The models come as GGUF files from the Python package index. `small`: SmolLM2-135M-Instruct and
 Gemma 3 270M (base) in the protocol `base`, which compares them across their tokenizers, and SmolLM2

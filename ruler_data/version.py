@@ -16,7 +16,7 @@ def data_major() -> int:
 
 
 def repository() -> str:
-    """Return the address of the code; empty while `make owner` has not named its owner."""
+    """Return the address of the code; empty while `.ci/owner` has not named its owner."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:

@@ -1,4 +1,4 @@
-"""`make smoke REPO=me/ruler-smoke`: what the real Hub answers, written into a file of fixtures.
+"""`python -m tests.smoke me/ruler-smoke`: what the real Hub answers, written into fixtures.
 
 Publishes two small configs to a new private repo, reads them back in every way that users have, and
 deletes the repo. A repo that exists, or whose name does not end in `-smoke`, is refused, so that
