@@ -113,6 +113,9 @@ def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None
     head, _, text = files["README.md"].decode().partition("\n---\n")
     assert list(card_faults(head)) == []
     assert list(card_faults(f"{head}\nlanguage: [English]")) == ["language: 'English'"]
+    assert len(head.splitlines()) <= len(names) + 30, "a line for each config"
+    assert [config["config_name"] for config in yaml.safe_load(head)["configs"]] == names
+    assert "make example" not in text and "in the repository of" not in text
     assert len(text.splitlines()) <= 250 and len(text.encode()) <= 13 * 1024
     for said in (
         "[org](https://huggingface.co/org)", "datasets/org/ruler/discussions",

@@ -3,6 +3,7 @@
 All of them follow from the manifest and the first row of each task, so they are never edited.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -135,17 +136,18 @@ _DATASETS = {"squad": "rajpurkar/squad_v2", "hotpotqa": "hotpotqa/hotpot_qa"}
 
 
 def configs_yaml(manifest: Manifest) -> str:
-    """Return the end of the card's YAML, its `configs`: one entry for every file, and no other."""
-    entries = [
-        {
+    """Return the end of the card's YAML, its `configs`: a line for every file, and no other."""
+    lines = ["configs:\n"]
+    for config, info in manifest.configs.items():
+        entry = {
             "config_name": config,
             "version": manifest.data_version,
             "description": info.digest,
             "data_files": [{"split": "test", "path": info.file}],
         }
-        for config, info in manifest.configs.items()
-    ]
-    return _yaml({"configs": entries})
+        text = yaml.safe_dump(entry, sort_keys=False, default_flow_style=True, width=math.inf)
+        lines.append(f"- {text}")
+    return "".join(lines)
 
 
 def _yaml(body: Mapping[str, object]) -> str:
