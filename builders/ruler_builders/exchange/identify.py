@@ -176,10 +176,12 @@ class _Bench:
         self._tokenizers: dict[str, PromptTokenizer] = {}
         missing: list[str] = []
         self._label = ""  # the tokenizer that a manifest names; it may be unavailable
-        self._reserve, self._expected = 0, {tokenizer}  # those that user and manifest name
+        self._reserve = 0
+        self._expected = {tokenizer}  # those that user and manifest name
         with suppress(RulerError):
             info = read_manifest(data).tokenizer
-            self._label, self._reserve = f"{info.name} (by its manifest)", info.extra_reserve
+            self._label = f"{info.name} (by its manifest)"
+            self._reserve = info.extra_reserve
             self._expected.add(info.name)
         for name in [tokenizer] if tokenizer else REGISTRY:
             try:
@@ -196,7 +198,7 @@ class _Bench:
 
     def identify(self, rows: Sequence[OtherRow]) -> Identity:
         """Return what made some rows of one task and length."""
-        first, notes = rows[0], list(self._missing)
+        first = rows[0]
         identity = Identity(
             first.task.name,
             first.size,
@@ -205,38 +207,45 @@ class _Bench:
             template=first.template if first.template in TEMPLATES else "another",
             tokenizer=self._label,
         )
-        if questions := self._equal_questions(rows):
+        questions = self._equal_questions(rows)
+        if questions:
             return self._balanced(identity, rows, questions)
         if isinstance(first.task.params, Ruler2):
             return replace(identity, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
         if first.layout == OWN:  # its lengths are those of the prompts as they are sent
             rows = [replace(row, length=None) for row in rows]
+        notes = list(self._missing)
+        best = _best(self._tried(identity, rows, notes))
+        untested = tuple(dict.fromkeys(notes))
+        if not best or not best[0].same:
+            nearest = _nearest(first, best[0] if best else None)
+            return replace(identity, untested=untested, nearest=nearest)
+        return replace(self._joined(best), untested=untested)
+
+    def _tried(self, base: Identity, rows: Sequence[OtherRow], notes: list[str]) -> list[Try]:
+        """Return what was tried; once all rows came out, only other tokenizers are tried."""
         tries: list[Try] = []
-        full: list[Identity] = []
-        for alike, attempt in self._tries(identity, rows, notes):
-            if full and (attempt.edition, attempt.words) != (full[0].edition, full[0].words):
+        full: Identity | None = None
+        for alike, attempt in self._tries(base, rows, notes):
+            if full and (attempt.edition, attempt.words) != (full.edition, full.words):
                 break
             tries.append((alike, attempt))
-            if attempt.same == len(rows):
-                full.append(attempt)
-        untested = tuple(dict.fromkeys(notes))
-        equal = _best(tries)
-        best = equal[0] if equal else None
-        if best is None or not best.same:
-            return replace(identity, untested=untested, nearest=_nearest(first, best))
-        alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
-        same = (
-            candidate
+            if full is None and attempt.same == len(rows):
+                full = attempt
+        return tries
+
+    def _joined(self, equal: Sequence[Identity]) -> Identity:
+        """Return the first of equally good identities, with the tokenizers of all of them."""
+        best = equal[0]
+        edition = best.edition
+        if edition == "upstream-2025-01" and best.task != "vt":
+            edition += " (and upstream-2024-04)"
+        names = dict.fromkeys(
+            candidate.tokenizer
             for candidate in equal
             if (candidate.edition, candidate.words) == (best.edition, best.words)
         )
-        return replace(
-            best,
-            edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=self._label
-            or " or ".join(dict.fromkeys(candidate.tokenizer for candidate in same)),
-            untested=untested,
-        )
+        return replace(best, edition=edition, tokenizer=self._label or " or ".join(names))
 
     def _equal_questions(self, rows: Sequence[OtherRow]) -> int:
         """Return how many questions the balanced edition draws too, which needs no tokenizer."""
@@ -271,26 +280,27 @@ class _Bench:
             nearest = f"{same}; text not compared"
             return replace(base, edition=BALANCED, nearest=nearest, untested=untested)
         best = _best(tries)[0]
-        return best if best.same else replace(best, edition="", nearest=_nearest(rows[0], best))
+        if best.same:
+            return best
+        return replace(best, edition="", nearest=_nearest(rows[0], best))
 
     def _tries(self, base: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)
-        wordy = "words" in task.sources or isinstance(task.params, Cwe)
-        versions = tuple(WORDS_VERSIONS.values()) if wordy else ("",)
-        counts = {name: _counts(tokenizer, rows) for name, tokenizer in self._tokenizers.items()}
-        most = max(counts.values(), default=0)
-        counted = {name: self._tokenizers[name] for name in counts if counts[name] == most > 0}
-        if not counted:
+        versions: tuple[str, ...] = ("",)
+        if "words" in task.sources or isinstance(task.params, Cwe):
+            versions = tuple(WORDS_VERSIONS.values())
+        tokenizers = self._counting(rows)
+        if not tokenizers:
             notes.append(COUNTS_OTHERWISE)
         for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
             if edition.name == "upstream-2024-04" and task.name != "vt":
                 continue  # as upstream-2025-01
             counters = {
-                name: _counter(tokenizer, edition, rows) for name, tokenizer in counted.items()
+                name: _counter(tokenizer, edition, rows) for name, tokenizer in tokenizers.items()
             }
-            if not counted and not edition.bisects and isinstance(task.params, Niah):
+            if not tokenizers and not edition.bisects and isinstance(task.params, Niah):
                 counters[""] = _by_characters(rows)
             arguments = Arguments(edition, task, length, len(rows), self._seed, template)
             for name, count in counters.items():
@@ -302,6 +312,14 @@ class _Bench:
                 except (RulerError, KeyError) as error:  # of braces in a template
                     notes.append(f"{edition.name}: {error}")
                     yield 0, candidate
+
+    def _counting(self, rows: Sequence[OtherRow]) -> dict[str, PromptTokenizer]:
+        """Return the tokenizers that count most of the stored lengths."""
+        counts = {name: _counts(tokenizer, rows) for name, tokenizer in self._tokenizers.items()}
+        most = max(counts.values(), default=0)
+        if most == 0:
+            return {}
+        return {name: self._tokenizers[name] for name in counts if counts[name] == most}
 
 
 def _best(tries: Sequence[Try]) -> list[Identity]:
@@ -337,7 +355,9 @@ def _has_length(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:
     """Whether a formatted prompt has the stored length, or without one is near the limit."""
     tokens = tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
     length = tokens + row.task.max_new_tokens
-    return 0.9 * limit < length <= limit if row.length is None else length == row.length
+    if row.length is not None:
+        return length == row.length
+    return 0.9 * limit < length <= limit
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> int:
