@@ -59,7 +59,11 @@ def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
     assert alarms <= 2
 
 
-@pytest.mark.parametrize("only", ["", "only in a batch", "only without a cache hit"])
+@pytest.mark.parametrize(
+    "only",
+    ["", "only in a batch", "only without a cache hit", "only on cache hits",
+     "only where a part was cached"],
+)  # fmt: skip
 def test_what_one_row_shows_is_a_suspect_that_other_questions_prove(only: str) -> None:
     tokens, lost = np.arange(128), np.zeros((128, 5), dtype=bool)
     lost[np.ix_([77], [*ONLY[only][0]])] = True

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched", "shared")
-#: Conditions that a fault may be confined to, with those that mirror them where nothing is wrong.
+#: Conditions that a fault may be confined to, with as many that mirror them where nothing is wrong.
 ONLY = {
     "": ((0, 1, 2, 3, 4), None),
     "only on a self-hit": ((1,), (0,)),
@@ -30,7 +30,10 @@ ONLY = {
     "only in a batch of other beginnings": ((3,), (0,)),
     "only together behind one prefix": ((4,), (3,)),
     "only cold": ((0,), (1,)),
-    "only on cache hits": ((1, 2), (0, 3)),
+    "only on cache hits": ((1, 2, 4), (0, 1, 3)),
+    "only on cache hits, alone": ((1, 2), (0, 3)),
+    "only where a part was cached": ((2, 4), (0, 3)),
+    "only where no part was cached": ((0, 1, 3), (1, 2, 4)),
     "only without a cache hit": ((0, 3), (1, 2)),
     "only in a batch": ((3, 4), (0, 1)),
     "only alone, cold or again": ((0, 1), (3, 4)),
