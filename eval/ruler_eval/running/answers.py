@@ -162,11 +162,8 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
         reason = why_unanswered(answer)
         if reason is None:
             firsts = answers.setdefault(answer.key, {})
-            if (
-                len({earlier.question_digest for earlier in (*firsts.values(), answer)} - {None})
-                > 1
-            ):
-                firsts.clear()  # they are to an older question of the row
+            if _is_newer(answer, firsts.values()):
+                firsts.clear()
             firsts.setdefault(answer.model, answer)
         if answer.key not in answers:
             settled[answer.key] = replace(answer, text=None, error=reason)
@@ -178,3 +175,9 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
         mismatch = f"answered by {quote(str(first.model))}, the run's model is {quote(str(model))}"
         settled[key] = matching[0] if matching else replace(first, text=None, error=mismatch)
     return settled
+
+
+def _is_newer(answer: Answer, earlier: Iterable[Answer]) -> bool:
+    """Whether an answer is to another question than earlier ones of its row."""
+    digests = {record.question_digest for record in (*earlier, answer)}
+    return len(digests - {None}) > 1

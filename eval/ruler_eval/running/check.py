@@ -110,20 +110,22 @@ def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
     >>> cache_bytes({"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}, 100)
     51200
     """
-    layers, heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
-    if not (isinstance(layers, int) and isinstance(heads, int) and heads > 0):
+    layers = config.get("num_hidden_layers")
+    heads = config.get("num_attention_heads")
+    if not isinstance(layers, int) or not isinstance(heads, int) or heads <= 0:
         return None
     if is_recurrent(config) or "kv_lora_rank" in config:
         return None
-    size = config.get("head_dim") or int(config.get("hidden_size") or 0) // heads
-    width = 2 * BF16 * int(size) * int(config.get("num_key_value_heads") or heads)
+    size = int(config.get("head_dim") or int(config.get("hidden_size") or 0) // heads)
+    width = 2 * BF16 * size * int(config.get("num_key_value_heads") or heads)
     window = config.get("sliding_window")
-    kinds = config.get("layer_types") or ["full_attention"] * layers
-    if set(kinds) - {"full_attention", "sliding_attention"}:
-        return None
-    if config.get("layer_types") is None and window and config.get("use_sliding_window", True):
+    kinds = config.get("layer_types")
+    if kinds is None and window and config.get("use_sliding_window", True):
         return None  # which of the layers slide, the config does not say
+    kinds = kinds or ["full_attention"] * layers
     spans = {"full_attention": tokens, "sliding_attention": min(tokens, int(window or tokens))}
+    if set(kinds) - spans.keys():
+        return None
     return sum(width * spans[kind] for kind in kinds)
 
 

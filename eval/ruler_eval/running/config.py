@@ -10,7 +10,7 @@ import math
 import os
 import re
 from ast import literal_eval
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
@@ -117,27 +117,34 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
     >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}', "ratio=.5"])
     {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}, 'ratio': 0.5}
     """
-    options: dict[str, Any] = {}
     if isinstance(texts, Mapping):
-        for name, value in texts.items():
-            options[name] = plain(value)
-            try:
-                json.dumps(options[name], ensure_ascii=False).encode()  # as in a run's fingerprint
-            except (TypeError, ValueError, RecursionError) as error:
-                option = f"option {name}={quote(repr(value))}"
-                remedy = "give a function such a value with functools.partial"
-                raise UsageError(option, f"has no form in JSON ({error}); {remedy}") from error
-        return options
+        return _as_json_values(texts)
+    options: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
-        if not (equals and name.isidentifier()) or name in options:
-            reason = "given twice" if name in options else "write NAME=VALUE"
-            raise UsageError(f"--option {quote(text)}", reason)
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--option {quote(text)}", "write NAME=VALUE")
+        if name in options:
+            raise UsageError(f"--option {quote(text)}", "given twice")
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
             options[name] = literal_eval(value) if _PYTHON.fullmatch(value) else value
     return options
+
+
+def _as_json_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by name as a run's fingerprint has them."""
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        values[name] = plain(value)
+        try:
+            json.dumps(values[name], ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            option = f"option {name}={quote(repr(value))}"
+            remedy = "give a function such a value with functools.partial"
+            raise UsageError(option, f"has no form in JSON ({error}); {remedy}") from error
+    return values
 
 
 @dataclass(frozen=True)
@@ -210,37 +217,37 @@ class EvalConfig:
         Raises:
             UsageError: a text cannot be read, or two options contradict each other.
         """
-        settled = {} if self.procedure is None else _as_published(self)
-        if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
-            settled["engine"] = "python" if self.generate else "openai"
-        settled = {"protocol": self.protocol or "completion", **settled}
+        settled: dict[str, Any] = {"protocol": self.protocol or "completion"}
+        if self.procedure is not None:
+            settled |= _as_published(self)
+        if self.engine == "vllm" and self.generate is not None:
+            settled["engine"] = "python"
+        elif self.engine == "vllm" and self.base_url is not None:
+            settled["engine"] = "openai"
         settled["prices"] = parse_prices(self.prices)
         for name, value in settled.items():
             object.__setattr__(self, name, value)
         _ = self.selection, self.settings
-        python, greedy = self.engine == "python", not self.temperature
-        repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
-        conflicts = {
-            "top_p 0: keeps no token; give a share over 0": self.top_p == 0,
-            f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None
-            and greedy
-            and self.procedure is None,
-            "temperature: engine python samples by itself; give its function an --option": python
-            and self.temperature is not None
-            and self.procedure is None,
-            f"generate: engine {self.engine} calls no function; leave --engine out": (
-                self.generate is not None and not python
-            ),
-            f"samples {self.samples}: greedy answers are all the same; add a temperature": (
-                repeats_itself
-            ),
-            f"--base-url is for engine openai; leave it or --engine {self.engine} out": (
-                self.base_url is not None and self.engine != "openai"
-            ),
-        }
-        for message, holds in conflicts.items():
-            if holds:
-                raise UsageError(message)
+        for conflict in self._conflicts():
+            raise UsageError(conflict)
+
+    def _conflicts(self) -> Iterator[str]:
+        """Yield which options contradict each other, and what to do."""
+        engine = self.engine
+        is_greedy = not self.temperature
+        by_user = self.procedure is None
+        if self.top_p == 0:
+            yield "top_p 0: keeps no token; give a share over 0"
+        if self.top_p is not None and is_greedy and by_user:
+            yield f"top_p {self.top_p}: needs a temperature over 0"
+        if self.temperature is not None and engine == "python" and by_user:
+            yield "temperature: engine python samples by itself; give its function an --option"
+        if self.generate is not None and engine != "python":
+            yield f"generate: engine {engine} calls no function; leave --engine out"
+        if self.samples > 1 and is_greedy and engine not in ("python", "oracle"):
+            yield f"samples {self.samples}: greedy answers are all the same; add a temperature"
+        if self.base_url is not None and engine != "openai":
+            yield f"--base-url is for engine openai; leave it or --engine {engine} out"
 
     @property
     def selection(self) -> tuple[Rows, tuple[str, ...], tuple[int, ...]]:

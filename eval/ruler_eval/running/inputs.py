@@ -5,6 +5,7 @@ truncation.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -114,7 +115,9 @@ class Inputs:
     def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
         """Refuse a prompt over the window; rows are counted only where the bound is over it."""
         for config, bound in longest.items():
-            for row in self.data.read(config) if window is not None and bound > window else ():
+            if window is None or bound <= window:
+                continue
+            for row in self.data.read(config):
                 if reason := self.length_errors(row, self.ids(row), window).get("window"):
                     name = f"{config}/{row.index}"
                     raise UsageError(name, reason)
@@ -142,21 +145,17 @@ class Inputs:
 def open_inputs(config: EvalConfig) -> Inputs:
     """Return the inputs that the options name; a mistyped name of data is refused first."""
     if not config.model and config.engine != "python":
-        msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
-        raise UsageError(msg)
-    where, index = str(config.data), None
+        raise UsageError(
+            f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
+        )
+    where = str(config.data)
+    index = None
     if config.revision is None and not Path(where).is_dir() and is_repo(where):
         index = _read_index(where)
     else:
         data = open_dataset(where, config.revision).choose(*config.selection)
     model = open_model(config)
-    tokenizer = load_tokenizer(str(config.tokenizer)) if config.tokenizer is not None else None
-    if tokenizer is None and (model.folder is not None or config.engine == "openai"):
-        try:
-            tokenizer = model.tokenizer()
-        except UsageError:  # of a server, whose name for its model may be any
-            if model.folder is not None:
-                raise
+    tokenizer = _tokenizer_of(config, model)
     if index is not None:
         release = release_for(index, config, model, tokenizer)
         label = f"{release.repo} {release.tag}, commit {release.commit}"
@@ -165,22 +164,40 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if config.procedure is not None:
         _refuse_other_rows(find_procedure(config.procedure), data)
     data.fetch()
-    if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
-        tokenizer = load_tokenizer(spec)
-        if config.engine == "openai":
-            warn(
-                f"rendered with {tokenizer.info.name} (the data's): the tokenizer of {model.name} "
-                "is not known here; give --tokenizer"
-            )
     if tokenizer is None:
-        msg = (
-            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
-            "not known here; give its folder or Hub id with --tokenizer"
-        )
-        raise UsageError(msg)
+        tokenizer = _tokenizer_of_data(config, data, model)
     if config.settings.get("api") != "chat":  # else the server renders
         config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
+
+
+def _tokenizer_of(config: EvalConfig, model: Model) -> PromptTokenizer | None:
+    """Return the tokenizer that an option names, else the model's; None if that is not known."""
+    if config.tokenizer is not None:
+        return load_tokenizer(str(config.tokenizer))
+    if model.folder is not None:
+        return model.tokenizer()
+    if config.engine == "openai":
+        with suppress(UsageError):  # a server's name for its model may be any
+            return model.tokenizer()
+    return None
+
+
+def _tokenizer_of_data(config: EvalConfig, data: Dataset, model: Model) -> PromptTokenizer:
+    """Return the tokenizer that counted the rows."""
+    spec = find_by_fingerprint(data.manifest.tokenizer)
+    if spec is None:
+        raise UsageError(
+            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
+            "not known here; give its folder or Hub id with --tokenizer"
+        )
+    tokenizer = load_tokenizer(spec)
+    if config.engine == "openai":
+        warn(
+            f"rendered with {tokenizer.info.name} (the data's): the tokenizer of {model.name} "
+            "is not known here; give --tokenizer"
+        )
+    return tokenizer
 
 
 def _refuse_other_rows(procedure: Procedure, data: Dataset) -> None:

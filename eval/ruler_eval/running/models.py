@@ -84,34 +84,42 @@ def open_model(config: EvalConfig) -> Model:
     Raises:
         UsageError: it is not there, or `hf_overrides` cannot be applied.
     """
-    spec, name, options = str(config.model or "python"), config.model_name, config.settings
-    path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
-    option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
-    if path.is_dir():
-        path = path.resolve()
-        model = Model(_public(name or path.name), str(path), None, path, _config(path))
-    elif {config.engine, options.get("engine")} & SERVED:
-        if (is_path or ("/" in spec and path.parent.is_dir())) and not name:
-            raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
-        model = Model(_public(name or spec), spec)
-    elif is_path or spec.count("/") != 1:
-        raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
-    else:
-        try:
-            from ruler_data.hub.client import UNREACHABLE
-            from ruler_data.hub.download import fetch_files
-
-            folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
-        except RulerError as error:
-            remedy = "" if UNREACHABLE in str(error) else "; offline, give a folder"
-            raise UsageError(option, f"{error}{remedy}") from error
-        model = Model(_public(name or spec), spec, commit, folder, _config(folder))
-    overrides, limit = options.get("hf_overrides", {}), options.get("max_model_len")
+    options = config.settings
+    overrides = options.get("hf_overrides", {})
     if not isinstance(overrides, dict):
         option = f"--option hf_overrides={quote(str(overrides))}"
         raise UsageError(option, "is not a JSON object")
+    model = _found(config)
     edited = with_overrides(model.config, overrides)
+    limit = options.get("max_model_len")
     return replace(model, config=edited, limit=limit if isinstance(limit, int) else None)
+
+
+def _found(config: EvalConfig) -> Model:
+    """Return a model as its name, its folder or the Hub describes it."""
+    spec = str(config.model or "python")
+    name = config.model_name
+    path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
+    option = f"--model {quote(spec)}"
+    is_path = spec.startswith((".", "/", "~"))
+    if path.is_dir():
+        path = path.resolve()
+        return Model(_public(name or path.name), str(path), None, path, _config(path))
+    if {config.engine, config.settings.get("engine")} & SERVED:
+        if (is_path or ("/" in spec and path.parent.is_dir())) and not name:
+            raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
+        return Model(_public(name or spec), spec)
+    if is_path or spec.count("/") != 1:
+        raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
+    from ruler_data.hub.client import UNREACHABLE
+    from ruler_data.hub.download import fetch_files
+
+    try:
+        folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
+    except RulerError as error:
+        remedy = "" if UNREACHABLE in str(error) else "; offline, give a folder"
+        raise UsageError(option, f"{error}{remedy}") from error
+    return Model(_public(name or spec), spec, commit, folder, _config(folder))
 
 
 def identify(folder: Path) -> str | None:
