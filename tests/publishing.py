@@ -51,7 +51,9 @@ def _publish(
     from ruler_data import RulerError
 
     lines: list[str] = []
-    told = {name: options.pop(name) for name in ("index", "dry_run", "haystack") if name in options}
+    told = {name: options.pop(name) for name in ("index", "dry_run") if name in options}
+    if "haystack" in options:
+        options["proof"] = {"haystack": options.pop("haystack")}
     try:
         wanted = Version.parse(version) if version else None
         release = Release(folder, repo, version=wanted, tell=lines.append, **options)

@@ -362,8 +362,16 @@ def publish(
         folders = {sibling.repo: sibling.folder for sibling in builds}
         index = index or repo
     wanted = Version.parse(version) if version else None
+    proof = {
+        "tokenizer": tokenizer,
+        "sources": chosen_sources(sources).folder,
+        "haystack": haystack,
+        "workers": workers,
+    }
     releases = [
-        Release(path, name, version=wanted, allowed=allowed, private=private, tell=tell)
+        Release(
+            path, name, version=wanted, allowed=allowed, private=private, proof=proof, tell=tell
+        )
         for name, path in folders.items()
     ]
     done = publish_releases(
@@ -371,10 +379,6 @@ def publish(
         tell,
         index=index,
         dry_run=dry_run,
-        tokenizer=tokenizer,
-        sources=chosen_sources(sources).folder,
-        haystack=haystack,
-        workers=workers,
     )
     return done if tokenizers else done[0]
 

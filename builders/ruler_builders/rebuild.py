@@ -187,7 +187,7 @@ def verify(
     try:
         source = open_source(data, revision or None)
         names = source.manifest.select(*selection)
-        findings = tuple(input_findings(source.manifest))
+        findings = tuple(dict.fromkeys(input_findings(source.manifest)))
         if findings:  # nothing can be made from such inputs
             return Verdict(str(source), findings)
         with TemporaryDirectory(prefix="ruler-data-") as scratch:
@@ -215,18 +215,23 @@ def input_findings(manifest: Manifest) -> Iterator[str]:
     for name, task in manifest.tasks.items():
         if task.params.impossible:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
-    if manifest.edition == BALANCED:
-        named = {source.name for source in manifest.sources}
-        needed = {source for name in _tasks(manifest) for source in manifest.table[name].sources}
-        for source in sorted(needed - named):
-            yield f"{FILENAME}: does not name the source {source}"
-    suite = packaged_suite(manifest.suite)
-    if suite is None:
-        return
-    texts_of_user = {source.name for source in manifest.sources if source.kind == "own"}
     for name in _tasks(manifest):
-        if name not in suite.tasks and texts_of_user.isdisjoint(manifest.table[name].sources):
-            yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
+        yield from _task_findings(manifest, name)
+
+
+def _task_findings(manifest: Manifest, name: str) -> Iterator[str]:
+    """Yield what a task of configs needs and the manifest does not name."""
+    sources = manifest.table[name].sources
+    kinds = {source.name: source.kind for source in manifest.sources}
+    if manifest.edition == BALANCED:
+        for source in sources:
+            if source not in kinds:
+                yield f"{FILENAME}: does not name the source {source}"
+    suite = packaged_suite(manifest.suite)
+    if suite is None or name in suite.tasks:
+        return
+    if "own" not in map(kinds.get, sources):
+        yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
 
 
 def _tasks(manifest: Manifest) -> list[str]:
@@ -567,22 +572,35 @@ class Rebuild:
         if not self.is_current:  # other versions may write more, and in another notation
             yield from self._field_differences(self.manifest.to_json().encode(), text)
             text = read_bytes(self.folder / FILENAME)
+        texts = {**beside, FILENAME: text}
+        for path, difference in differences(self.listing, self._made_files(texts)):
+            yield f"{path}: {difference}"
+            if path in texts and self._is_file(path):
+                yield from self._text_differences(path, texts[path])
+
+    def _made_files(self, texts: Mapping[str, bytes]) -> dict[str, PushFile]:
+        """Return the files that were made; those that cannot be made, as the manifest states."""
         made = dict[str, PushFile]()
         for name, info in self.manifest.configs.items():
             if name in self.names or info.file in self.listing:
                 made[info.file] = self._file(name)
-        if not beside:  # compared with what the manifest states
+        if CARD not in texts:
             for name, entry in self.manifest.files.items():
                 there = partial(Path, self.folder, name)
                 made[name] = PushFile(name, entry.bytes, entry.sha256, there)
-        for name, data in {**beside, FILENAME: text}.items():
+        for name, data in texts.items():
             made[name] = PushFile.of_bytes(name, data)
-        for path, difference in differences(self.listing, made):
-            yield f"{path}: {difference}"
-            if self._is_file(path) and path in (FILENAME, *beside):
-                data = read_bytes(self.folder / path)
-                fields = [*self._field_differences(data, text)] if path == FILENAME else []
-                yield from fields or [f"{path}: {line_difference(data, made[path].read())}"]
+        return made
+
+    def _text_differences(self, path: str, expected: bytes) -> Iterator[str]:
+        """Yield in which fields or line a text is not the one that was made."""
+        data = read_bytes(self.folder / path)
+        fields = list[str]()
+        if path == FILENAME:
+            fields = [*self._field_differences(data, expected)]
+        if not fields:
+            fields.append(f"{path}: {line_difference(data, expected)}")
+        yield from fields
 
     def _file(self, name: str) -> PushFile:
         """Return a config's file as it was made, or as the manifest states it."""
@@ -665,16 +683,12 @@ class Rebuild:
 
     def _stated(self) -> Iterator[str]:
         """Yield the values that the folder states and on which no byte of its rows depends."""
-        manifest, address = self.manifest, self.address
-        actual = self.context.tokenizer_info if self.context else manifest.tokenizer
-        for name in STATED:
-            if value := getattr(manifest.tokenizer, name):
-                yield f"tokenizer.{name}: {value}"
-        if actual.name != manifest.tokenizer.name or actual.name not in REGISTRY:
-            yield f"tokenizer.name: {manifest.tokenizer.name}"
-        if actual.files != manifest.tokenizer.files:
-            hashes = (f"{name} {sha256}" for name, sha256 in manifest.tokenizer.files.items())
-            yield f"tokenizer.files: {', '.join(hashes)} (those here give the same tokens)"
+        manifest = self.manifest
+        address = self.address
+        if self.context is not None:
+            yield from stated_of_tokenizer(manifest.tokenizer, self.context.tokenizer_info)
+        else:
+            yield from stated_of_tokenizer(manifest.tokenizer, manifest.tokenizer)
         yield f"suite: {manifest.suite}"
         if not packaged_suite(manifest.suite):
             for name, task in manifest.tasks.items():
@@ -684,6 +698,18 @@ class Rebuild:
             yield f"card: code at {address.code or 'no address'}"
             if manifest.siblings:
                 yield f"siblings: {', '.join(manifest.siblings)}"
+
+
+def stated_of_tokenizer(recorded: TokenizerInfo, actual: TokenizerInfo) -> Iterator[str]:
+    """Yield what an entry states of a tokenizer beside what decides the rows."""
+    for name in STATED:
+        if value := getattr(recorded, name):
+            yield f"tokenizer.{name}: {value}"
+    if actual.name != recorded.name or actual.name not in REGISTRY:
+        yield f"tokenizer.name: {recorded.name}"
+    if actual.files != recorded.files:
+        hashes = (f"{name} {sha256}" for name, sha256 in recorded.files.items())
+        yield f"tokenizer.files: {', '.join(hashes)} (those here give the same tokens)"
 
 
 def expected_tokenizer(recorded: TokenizerInfo, actual: TokenizerInfo) -> TokenizerInfo:

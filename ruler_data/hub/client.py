@@ -486,31 +486,38 @@ def explain(error: Exception, doing: str) -> RulerError:
 
     An error that comes neither from the Hub, its client nor the system is a bug, and is raised.
     """
-    cause, code = root(error), status(error)
-    reason = one_line(str(cause)) or type(cause).__name__
+    cause = root(error)
+    code = status(error)
     if isinstance(cause, RulerError):
         return cause
     if isinstance(cause, GatedRepoError):
         return RulerError(doing, f"it is gated: accept its terms on the Hub and log in ({code})")
     if code is not None:
         return _refusal(error, code, doing)
+    return _without_reply(error, cause, doing)
+
+
+def _without_reply(error: Exception, cause: BaseException, doing: str) -> RulerError:
+    """Return the error for a request that had no status, with its cause; see `explain`."""
     if silent := _NO_ANSWER.search(str(cause)):
         problem = f"{urlsplit(silent[1]).netloc}, which stores large files (Xet), did not answer"
         return HubDown(doing, f"{problem}; HF_HUB_DISABLE_XET=1 goes without it, or {LATER}")
     for kind, problem in _PROBLEMS.items():
         if isinstance(cause, kind):
             return RulerError(doing, problem)
+    reason = _reason(cause)
     if is_temporary(error):
         return HubDown(doing, f"the Hub cannot be reached or does not work ({reason}); {LATER}")
     if isinstance(cause, OSError):  # of this machine
         where = cause.filename or ("disk" if cause.errno else "the Hub")
         return RulerError(doing, where, cause.strerror or reason)
-    if not isinstance(cause, ValueError) or not _is_of_client(error):
-        raise error
-    if isinstance(cause, UnicodeEncodeError):
-        problem = "the token holds a character that is not ASCII; set HF_TOKEN again"
-        return RulerError(doing, problem)
-    return RulerError(doing, f"the Hub refuses the files: {reason.split(': `', 1)[-1]}")
+    if isinstance(cause, ValueError) and _is_of_client(error):
+        return RulerError(doing, f"the Hub refuses the files: {reason.split(': `', 1)[-1]}")
+    raise error
+
+
+def _reason(cause: BaseException) -> str:
+    return one_line(str(cause)) or type(cause).__name__
 
 
 #: Errors of the client that say which setting is wrong.
@@ -518,6 +525,7 @@ _PROBLEMS = {
     OfflineModeIsEnabled: "downloads are off (HF_HUB_OFFLINE is set)",
     LocalTokenNotFoundError: MEANINGS[401],
     http.TooManyRedirects: "the Hub's redirects lead in a circle",
+    UnicodeEncodeError: "the token holds a character that is not ASCII; set HF_TOKEN again",
 }
 
 

@@ -6,7 +6,7 @@ lost response, a race or a crash has the same effect as doing it once.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class PushFile:
     path: str
     size: int
     sha256: str
-    source: Callable[[], Path | bytes]
+    source: Callable[[], Path | bytes] = field(compare=False)
 
     @classmethod
     def of_bytes(cls, path: str, data: bytes) -> "PushFile":
@@ -56,6 +56,11 @@ class PushFile:
         """Return its bytes."""
         data = self.source()
         return data if isinstance(data, bytes) else data.read_bytes()
+
+    def addition(self) -> CommitOperationAdd:
+        """Return it as an operation of a commit."""
+        data = self.source()
+        return CommitOperationAdd(self.path, data if isinstance(data, bytes) else str(data))
 
     @cached_property
     def git_oid(self) -> str:
@@ -183,30 +188,33 @@ def put_files(
     Raises:
         RulerError: the Hub refuses, or cannot be reached.
     """
-    additions, doing = dict[tuple[str, str], CommitOperationAdd](), f"{repo}: commit"
+    doing = f"{repo}: commit"
+    # Kept between attempts: they remember what is uploaded.
+    additions = dict[PushFile, CommitOperationAdd]()
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
-        remote = tree(repo, str(info.sha), kind)
-        required = files(str(info.sha)) if callable(files) else files
-        new, gone = missing(required, remote), sorted(set(remove(remote)) & remote.keys())
+        commit = str(info.sha)
+        remote = tree(repo, commit, kind)
+        required = files(commit) if callable(files) else files
+        new = missing(required, remote)
+        gone = sorted(set(remove(remote)) & remote.keys())
         if not new and not gone:
-            keys = {(file.path, file.sha256) for file in required}
-            return str(info.sha), sorted(path for path, _ in additions.keys() & keys)
-        for file in new:  # kept between attempts: they remember what is uploaded
-            if (file.path, file.sha256) not in additions:
-                data = file.source()
-                content = data if isinstance(data, bytes) else str(data)
-                additions[file.path, file.sha256] = CommitOperationAdd(file.path, content)
-        adding = [additions[file.path, file.sha256] for file in new]
+            return commit, sorted(file.path for file in required if file in additions)
+        operations = list[CommitOperationAdd | CommitOperationDelete]()
+        for file in new:
+            if file not in additions:
+                additions[file] = file.addition()
+            operations.append(additions[file])
+        operations += map(CommitOperationDelete, gone)
         try:
             done = client().create_commit(
                 repo,
-                operations=[*adding, *(CommitOperationDelete(path) for path in gone)],
+                operations=operations,
                 commit_message=message,
                 repo_type=kind,
                 revision=BRANCH,
-                parent_commit=str(info.sha),
+                parent_commit=commit,
             )
         except HfHubHTTPError as error:
             if any(refuses(error, file.path) for file in new):  # another attempt changes nothing

@@ -110,6 +110,24 @@ def _unbroken(line: str) -> Text:
     return Text(line, no_wrap=True, overflow="ignore")
 
 
+def _tokenizer_notes(plan: BuildPlan, context: BuildContext) -> Iterator[str]:
+    """Yield what the user should know of a tokenizer and its chat template."""
+    name = context.tokenizer_info.name
+    if note := folder_note(context.tokenizer_info):
+        yield note
+    if name not in REGISTRY and TODAY in context.tokenizer.render("x", ""):
+        yield (
+            f"the chat template of {name} tells the date: rows and runs say {TODAY}; a server that "
+            "renders prompts itself (--option api=chat) may say another"
+        )
+    thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
+    if thinks and not plan.reserve and plan.template == "base":
+        yield (
+            f"the chat template of {name} opens a block of reasoning: --protocol completion and "
+            "chat refuse it, and these rows leave no room for thinking; give --reserve 16384"
+        )
+
+
 def build_folder(
     plan: BuildPlan,
     *,
@@ -130,21 +148,8 @@ def build_folder(
     empty = empty_manifest(plan, context)
     if plan.lacking:
         warn(f"the real sources are not available; the SAMPLE corpus is built in {plan.folder}")
-    if told := folder_note(context.tokenizer_info):
-        warn(told)
-    name = context.tokenizer_info.name
-    if name not in REGISTRY and TODAY in context.tokenizer.render("x", ""):
-        warn(
-            f"the chat template of {name} tells the date: rows and runs say {TODAY}; a server that "
-            "renders prompts itself (--option api=chat) may say another"
-        )
-    thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
-    if thinks and not plan.reserve and plan.template == "base":
-        warn(
-            f"the chat template of {context.tokenizer_info.name} opens a block of reasoning: "
-            "--protocol completion and chat refuse it, and these rows leave no room for thinking; "
-            "give --reserve 16384"
-        )
+    for note in _tokenizer_notes(plan, context):
+        warn(note)
     if plan.edition == BALANCED:
         _check_texts(plan, context)
         _check_lengths(plan, context)
@@ -165,8 +170,9 @@ def build_folder(
         seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
         lengths = [parse_config(name)[1] for name in longest_first]
-        count = processes(workers, plan.suite.rows * sum(lengths), lengths[0] if lengths else 0)
-        work, in_process = partial(build_in_worker, plan), partial(build_one, plan, context)
+        count = processes(workers, plan.suite.rows * sum(lengths), max(lengths, default=0))
+        work = partial(build_in_worker, plan)
+        in_process = partial(build_one, plan, context)
         results = run_jobs(work, longest_first, count, progress, in_process)
         for name, info, seconds[name] in results:
             manifest = replace(manifest, configs={**manifest.configs, name: info})
@@ -299,31 +305,32 @@ def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
 
     A needle hidden in such a text would stand before or after the end of the user's turn.
     """
-    library, texts = context.sources.library, list[tuple[str, str]]()
-    used = {source for task in plan.suite.tasks.values() for source in task.sources}
-    if texts_of_user := library.own:
-        for domain in (
-            domain_name for domain_name in texts_of_user.domains if PREFIX + domain_name in used
-        ):
-            where = f"--haystack: domain {domain}: "
-            texts += [
-                (where + quote(f), read_text(texts_of_user.root / f))
-                for f in texts_of_user.domains[domain]
-            ]
-    for name in sorted(filter(OWN_FILE.fullmatch, used)):
-        corpus = context.sources.corpus(name)
-        texts_of_corpus = (*corpus.documents, *(question.text for question in corpus.questions))
-        texts += [(f"source {name}: {quote(text)}", text) for text in texts_of_corpus]
     tokens = sorted(filter(None, context.tokenizer.special_tokens), key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, tokens)) or r"(?!)")
-    for where, text in texts:
+    if not tokens:
+        return
+    pattern = re.compile("|".join(map(re.escape, tokens)))
+    for where, text in _user_texts(plan, context):
         if match := pattern.search(text):
             line = text.count("\n", 0, match.start()) + 1
-            msg = (
+            raise UsageError(
                 f"{where}, line {line}: {quote(match[0])}: {context.tokenizer_info.name} would "
                 "treat this text as a special token; remove it or spell it differently"
             )
-            raise UsageError(msg)
+
+
+def _user_texts(plan: BuildPlan, context: BuildContext) -> Iterator[tuple[str, str]]:
+    """Yield the user's texts that tasks draw from, each with its place."""
+    used = {source for task in plan.suite.tasks.values() for source in task.sources}
+    if folder := context.sources.library.own:
+        for domain, files in folder.domains.items():
+            if PREFIX + domain in used:
+                for file in files:
+                    where = f"--haystack: domain {domain}: {quote(file)}"
+                    yield where, read_text(folder.root / file)
+    for name in sorted(filter(OWN_FILE.fullmatch, used)):
+        corpus = context.sources.corpus(name)
+        for text in (*corpus.documents, *(question.text for question in corpus.questions)):
+            yield f"source {name}: {quote(text)}", text
 
 
 def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:

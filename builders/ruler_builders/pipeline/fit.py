@@ -122,32 +122,7 @@ def _fit(
     The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
     room is corrected by the difference and the haystack is filled again.
     """
-    limit = target.length - target.extra_reserve - task.below(index)
-    best: tuple[int, Haystack, bytes] | None = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            haystack = template.fill(room)
-        text = _text(template, haystack)
-        prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
-        length = prompt + task.max_new_tokens
-        if length <= limit:
-            if best is None or length > best[0]:
-                best = length, haystack, text
-            gap = (limit - length) - (room - haystack.cost)
-            if gap <= (0 if task.is_exact else SLACK):
-                break
-            room += gap
-        elif not haystack.segments:
-            raise BudgetError(task.name, length + target.extra_reserve, target.length)
-        else:
-            room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
-    if best is None or (task.is_exact and best[0] != limit):
-        problem = f"row {index} cannot be fitted into {target.length} tokens"
-        if task.is_exact and target.length < EXACT_FROM:
-            remedy = f"use --lengths of at least {EXACT_FROM}"
-            raise UsageError(task.name, f"{problem}, which it has to fill exactly; {remedy}")
-        raise RulerError(task.name, f"{problem}; please report this")
-    length, haystack, text = best
+    length, haystack, text = _closest(task, index, template, room, haystack, sources, target)
     head, after = template.prompt.head, template.prompt.tail + template.prompt.question
     edges = np.array([[len(head.encode()), len(text) - len(after.encode())]])
     row = PackedRow(
@@ -163,6 +138,51 @@ def _fit(
         haystack=Span(*in_characters(text, edges)[0].tolist()),
     )
     return row, haystack.exhausted
+
+
+def _closest(
+    task: Task,
+    index: int,
+    template: RowTemplate,
+    room: int,
+    haystack: Haystack,
+    sources: TokenizedSources,
+    target: Target,
+) -> tuple[int, Haystack, bytes]:
+    """Return length, haystack and text of the prompt that is within the target and closest."""
+    limit = target.length - target.extra_reserve - task.below(index)
+    best: tuple[int, Haystack, bytes] | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            haystack = template.fill(room)
+        text = _text(template, haystack)
+        prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
+        length = prompt + task.max_new_tokens
+        if length > limit:
+            if not haystack.segments:
+                raise BudgetError(task.name, length + target.extra_reserve, target.length)
+            room -= length - limit
+            if best is None:
+                room -= attempt  # break a cycle of rooms
+            continue
+        if best is None or length > best[0]:
+            best = length, haystack, text
+        gap = (limit - length) - (room - haystack.cost)
+        if gap <= (0 if task.is_exact else SLACK):
+            break
+        room += gap
+    if best is None or (task.is_exact and best[0] != limit):
+        raise _unfitted(task, index, target)
+    return best
+
+
+def _unfitted(task: Task, index: int, target: Target) -> RulerError:
+    """Return the error for a row of which no haystack is near enough to the target."""
+    problem = f"row {index} cannot be fitted into {target.length} tokens"
+    if task.is_exact and target.length < EXACT_FROM:
+        remedy = f"use --lengths of at least {EXACT_FROM}"
+        return UsageError(task.name, f"{problem}, which it has to fill exactly; {remedy}")
+    return RulerError(task.name, f"{problem}; please report this")
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:

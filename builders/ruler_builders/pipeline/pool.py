@@ -76,10 +76,17 @@ def run_jobs(
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
     count = min(workers, len(jobs))
-    if count <= 1:
-        for job in jobs:
-            yield (in_process or work)(job, progress)
+    if count > 1:
+        yield from _run_on_workers(work, jobs, count, progress)
         return
+    for job in jobs:
+        yield (in_process or work)(job, progress)
+
+
+def _run_on_workers(
+    work: Callable[[J, Progress], R], jobs: Sequence[J], count: int, progress: Progress
+) -> Iterator[R]:
+    """Yield the results of jobs on so many workers as they end; see `run_jobs`."""
     children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
     size = memory.limit()
@@ -89,7 +96,7 @@ def run_jobs(
     try:
         with block_sigint_in_children():
             pending = {pool.submit(_run_in_worker, work, job) for job in jobs}
-        children = [c for c in multiprocessing.active_children() if c.pid not in children_before]
+        children = multiprocessing.active_children()
         while pending:
             done, pending = wait(pending, LOOK_EVERY, return_when=FIRST_COMPLETED)
             raise_if_interrupted()

@@ -20,8 +20,9 @@ def shown_card(data: str, config: str, revision: str | None, repo: str, *, card:
         UsageError: the options contradict each other.
         RulerError: there is no card.
     """
-    if not card or config:
-        raise UsageError(f"{config if card else '--repo'}: --card shows the card of a dataset")
+    if config or not card:
+        option = config or "--repo"
+        raise UsageError(f"{option}: --card shows the card of a dataset")
     source = open_source(data, revision)
     if repo and source.release:
         raise UsageError("--repo is for a folder; a release has its card")
@@ -44,8 +45,8 @@ def _as_published(folder: Path, repo: str) -> str:
     except HubDown as error:
         manifest = replace(release.built, data_version=str(release.version))
         address = Address(repo, release.version.tag)
-        text = card_files(manifest, folder.joinpath, address)["README.md"]
+        text = card_files(manifest, folder.joinpath, address)["README.md"].decode()
         warn(f"{error}; this is the card of a first release")
     else:
-        (text,) = (file.read() for file in release.files if file.path == "README.md")
-    return text.decode().removesuffix("\n")
+        text = release.card
+    return text.removesuffix("\n")

@@ -104,6 +104,7 @@ class Release:
         version: to release; None for the next one that fits the changes.
         allowed: consents, of `CONSENTS`.
         private: whether the repo has to be private.
+        proof: options of `verify`: where sources and tokenizer are, and how many workers.
         tell: called with a line about each step.
 
     Raises:
@@ -124,10 +125,16 @@ class Release:
         version: Version | None = None,
         allowed: Collection[str] = (),
         private: bool = False,
+        proof: Mapping[str, Any] | None = None,
         tell: Tell = lambda _: None,
     ) -> None:
-        self.folder, self.repo = folder, check_repo(repo)
-        self.wanted, self.allowed, self.private, self.tell = version, allowed, private, tell
+        self.folder = folder
+        self.repo = check_repo(repo)
+        self.wanted = version
+        self.allowed = allowed
+        self.private = private
+        self.proof = proof or {}
+        self.tell = tell
         self.built = self._checked_manifest()
         #: What could not be checked, in a sentence.
         self.unasked = ""
@@ -137,7 +144,8 @@ class Release:
         self.base: Snapshot | None = None
         self.version = version or Version.parse(self.built.data_version)
         self.manifest = self.built
-        self.change, self.why = Change.MINOR, "new"
+        self.change = Change.MINOR
+        self.why = "new"
         self.files: tuple[PushFile, ...] = ()
         self.to_send: tuple[str, ...] = ()
         self.removed: tuple[str, ...] = ()
@@ -201,31 +209,47 @@ class Release:
                 release may be an accident.
             RulerError: the Hub refuses the card.
         """
-        info = None if self.creates else head(self.repo)
-        commit = str(info.sha) if info else ""
-        remote = tree(self.repo, commit) if commit else {}
+        remote = dict[str, Any]()
         before = None
-        if commit:
+        info = None if self.creates else head(self.repo)
+        if info:
+            commit = str(info.sha)
+            remote = tree(self.repo, commit)
             self.base = self._find_base()
-            before = self.base.manifest if self.base else self._unfinished(commit, remote)
+            if self.base:
+                before = self.base.manifest
+            else:
+                before = self._unfinished(commit, remote)
         self._choose_version()
         siblings = self.siblings if self.change else {}  # siblings alone are no release
         self.manifest, self.files = self._compose(self.version, siblings)
         self._refuse_accidents(before)
         if self.base and self.change is Change.NONE:
             self.published = self.base.commit
-        self.to_send = tuple(file.path for file in missing(self.files, remote))
-        paths = {*(file.path for file in self.files), *KEPT}
-        self.removed = tuple(sorted(remote.keys() - paths))
-        released = tree(self.repo, self.base.commit) if self.base else {}
-        # Before a first release, all files are of others, unless one was left unfinished.
-        differing = changed(released, remote) if self.base or FILENAME in remote else list(remote)
-        self.replaced = tuple(path for path in differing if path in self.to_send)
-        self.manifest_then = remote[FILENAME].blob_id if FILENAME in remote else None
+        self._compare(remote)
         self.is_planned = True
         if check and self.published is None:
-            (card,) = (file.read() for file in self.files if file.path == "README.md")
-            check_card(self.repo, card.decode())
+            check_card(self.repo, self.card)
+
+    @property
+    def card(self) -> str:
+        """The card that is published."""
+        (card,) = (file.read() for file in self.files if file.path == "README.md")
+        return card.decode()
+
+    def _compare(self, remote: Mapping[str, Any]) -> None:
+        """Set which files of the repo's newest commit are sent, removed and replaced."""
+        paths = {*(file.path for file in self.files), *KEPT}
+        self.to_send = tuple(file.path for file in missing(self.files, remote))
+        self.removed = tuple(sorted(remote.keys() - paths))
+        self.manifest_then = remote[FILENAME].blob_id if FILENAME in remote else None
+        if self.base:
+            differing = changed(tree(self.repo, self.base.commit), remote)
+        elif FILENAME in remote:  # left by an unfinished release
+            differing = []
+        else:
+            differing = list(remote)
+        self.replaced = tuple(path for path in differing if path in self.to_send)
 
     def _find_base(self) -> Snapshot | None:
         """Return the release to extend: the one of the wanted version, or else the latest."""
@@ -303,12 +327,14 @@ class Release:
         Raises:
             UsageError: the two cannot be one dataset.
         """
-        built, base = self.built, self.base
-        before = base.manifest if base else replace(built, siblings={})
-        unchanged = {n: info for n, info in before.configs.items() if n not in built.configs}
+        built = self.built
+        base = self.base
+        before = replace(built, siblings={})
         if base is not None:
-            self._check_same_inputs(base, list(unchanged))
-        configs, tasks = built.configs | unchanged, before.tasks | built.tasks
+            before = base.manifest
+            self._check_same_inputs(base, list(before.configs.keys() - built.configs.keys()))
+        configs = before.configs | built.configs
+        tasks = before.tasks | built.tasks
         sources = {source.name: source for source in (*before.sources, *built.sources)}
         manifest = replace(
             built,
@@ -323,16 +349,16 @@ class Release:
 
         def locate(file: str) -> Path:
             config = file.split("/")[0]
-            if base and config in unchanged:
+            if base and config not in built.configs:
                 return base.fetch([config]) / file
             return self.folder / file
 
         beside = card_files(manifest, locate, Address(self.repo, version.tag))
         manifest = manifest.with_files(beside)
-        files = [
-            PushFile(info.file, info.bytes, info.sha256, partial(locate, info.file))
-            for info in manifest.configs.values()
-        ]
+        files = list[PushFile]()
+        for info in manifest.configs.values():
+            source = partial(locate, info.file)
+            files.append(PushFile(info.file, info.bytes, info.sha256, source))
         for name, data in {**beside, FILENAME: manifest.to_json().encode()}.items():
             files.append(PushFile.of_bytes(name, data))
         return manifest, tuple(files)
@@ -385,26 +411,13 @@ class Release:
             remedy = f"name the new version: --version {self.manifest.data_version}"
             raise UsageError(self.repo, f"published rows change ({self.why}): {remedy}")
 
-    def prove(
-        self,
-        *,
-        tokenizer: str | None = None,
-        sources: Path | str | None = None,
-        haystack: Path | str | None = None,
-        workers: int = 1,
-    ) -> None:
+    def prove(self) -> None:
         """Make the folder again; what is not equal to it is not published.
 
         Raises:
             RulerError: it differs, or it cannot be made here and there is no consent.
         """
-        verdict = verify(
-            self.folder,
-            tokenizer=tokenizer,
-            sources=sources,
-            haystack=haystack,
-            workers=workers,
-        )
+        verdict = verify(self.folder, **self.proof)
         if verdict.findings:
             summary = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
             remedy = "build it again, then publish"
@@ -434,15 +447,16 @@ class Release:
         Raises:
             RulerError: the Hub refuses, cannot be reached, or holds something else at the end.
         """
-        tag = self.version.tag
         if self.published is not None:
             self.commit = self.published
             self._check_commit(self.commit)
             return
+        tag = self.version.tag
         if self.creates:
             ensure_repo(self.repo, private=self.private)
-        message = f"Release {tag}"
-        self.commit, sent = put_files(self.repo, self.files, message, remove=self._leftovers)
+        self.commit, sent = put_files(
+            self.repo, self.files, f"Release {tag}", remove=self._leftovers
+        )
         self.sent = tuple(sent)
         self.tell(f"{self.repo}: commit {self.commit}, {len(sent)} files sent")
         self._check_commit(self.commit)
@@ -451,8 +465,9 @@ class Release:
     def _leftovers(self, remote: Mapping[str, Any]) -> list[str]:
         """Return the files to remove, if the head is still the one of the plan."""
         now = remote.get(FILENAME)
-        manifest = next(file for file in self.files if file.path == FILENAME)
-        if (now.blob_id if now else None) != self.manifest_then and not manifest.is_held(now):
+        manifest_now = now.blob_id if now else None
+        manifest = self.files[-1]
+        if manifest_now != self.manifest_then and not manifest.is_held(now):
             remedy = "run the same command again to extend it"
             problem = "another release was committed meanwhile and was not changed"
             raise RulerError(self.repo, f"{problem}; {remedy}")
@@ -648,15 +663,20 @@ def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
     access = (about.get("auth") or {}).get("accessToken") or {}
     if access.get("role") == "read":
         yield "the token can only read; use one with write access"
-    scopes = (access.get("fineGrained") or {}).get("scoped")
-    if access.get("role") == "fineGrained" and isinstance(scopes, list):
-        granted = set[str]()
-        for scope in scopes:
-            name = str((scope.get("entity") or {}).get("name"))
-            if name.partition("/")[0] == owner:
-                granted.update(scope.get("permissions") or ())
-        if "repo.write" not in granted:
+    if access.get("role") == "fineGrained":
+        scopes = (access.get("fineGrained") or {}).get("scoped")
+        if isinstance(scopes, list) and "repo.write" not in _permissions(scopes, owner):
             yield f"the token may write to no repo of {owner}; give it write access to them"
-    for org in about.get("orgs") or ():
-        if org.get("name") == owner and org.get("roleInOrg") == "read":
-            yield f"the token's owner may only read in {owner}; ask for the role `write` there"
+    roles = {org.get("name"): org.get("roleInOrg") for org in about.get("orgs") or ()}
+    if roles.get(owner) == "read":
+        yield f"the token's owner may only read in {owner}; ask for the role `write` there"
+
+
+def _permissions(scopes: Iterable[Mapping[str, Any]], owner: str) -> set[str]:
+    """Return what scopes of a fine-grained token permit in an owner's repos."""
+    permissions = set[str]()
+    for scope in scopes:
+        name = str((scope.get("entity") or {}).get("name"))
+        if name.partition("/")[0] == owner:
+            permissions.update(scope.get("permissions") or ())
+    return permissions

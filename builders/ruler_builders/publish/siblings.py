@@ -1,7 +1,6 @@
 """Publish one folder, or several tokenizers as sibling repos; the index that lists them."""
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,10 +46,6 @@ def publish(
     *,
     index: str = "",
     dry_run: bool = False,
-    tokenizer: str | None = None,
-    sources: Path | str | None = None,
-    haystack: Path | str | None = None,
-    workers: int = 1,
 ) -> Releases:
     """Take releases through their steps together, and list them in an index.
 
@@ -60,53 +55,64 @@ def publish(
         tell: called with a line about each step.
         index: repo whose `index.json` lists them; by default each repo's own, if it has one.
         dry_run: whether to write nothing.
-        tokenizer: of the rows, if it cannot be found from the manifest.
-        sources: folder of the real sources, to prove with.
-        haystack: folder of the user's own texts, to prove with.
-        workers: processes that prove a folder.
 
     Raises:
         UsageError: it cannot be done with these options; nothing was written.
         RulerError: a fault of a folder or the Hub; the same command continues.
     """
-    prove = partial(
-        Release.prove, tokenizer=tokenizer, sources=sources, haystack=haystack, workers=workers
-    )
     if not dry_run:
         check_access()
     elif offline() or not is_reachable():
-        for release in releases:
-            prove(release)
-            release.unasked = UNCHECKED
-        return Releases(releases)
+        return _proved_alone(releases)
     unasked = check_token([release.repo for release in releases], tell)
-    if unasked and not dry_run:
-        tell(f"note: {unasked}")
+    _plan(releases, index)
+    if not dry_run:
+        _tell_plans(releases, unasked, tell)
     for release in releases:
-        release.find_repo()
-    _introduce(releases, index)
-    for release in releases:
-        release.plan()
-        if not dry_run:  # a dry run prints them as its outcome
-            for line in release.lines():
-                tell(line)
-    for release in releases:
-        prove(release)
-    existing = [release.repo for release in releases if not release.creates]
-    lists = [index] if index else [repo for repo in existing if read_index(repo)]
+        release.prove()
+    lists = _lists(releases, index)
     for release in releases:
         if dry_run:
             release.unasked = unasked
         else:
             release.publish()
-    for repo in lists:
-        listed = [release for release in releases if index or release.repo == repo]
-        put_index(repo, [_sibling(release) for release in listed], tell, dry_run=dry_run)
+    for repo, listed in lists.items():
+        put_index(repo, listed, tell, dry_run=dry_run)
     return Releases(releases)
 
 
-def _introduce(releases: Sequence[Release], index: str) -> None:
-    """Tell each release of the others and of those in the index, for its card."""
+def _proved_alone(releases: Sequence[Release]) -> Releases:
+    """Return releases as a dry run without the Hub leaves them."""
+    for release in releases:
+        release.prove()
+        release.unasked = UNCHECKED
+    return Releases(releases)
+
+
+def _tell_plans(releases: Sequence[Release], unasked: str, tell: Tell) -> None:
+    """Tell what will be done; a dry run prints it as its outcome."""
+    if unasked:
+        tell(f"note: {unasked}")
+    for release in releases:
+        for line in release.lines():
+            tell(line)
+
+
+def _lists(releases: Sequence[Release], index: str) -> dict[str, Sequence[Release]]:
+    """Return the repos whose index lists releases, with those releases."""
+    if index:
+        return {index: releases}
+    lists = dict[str, Sequence[Release]]()
+    for release in releases:
+        if not release.creates and read_index(release.repo):
+            lists[release.repo] = [release]
+    return lists
+
+
+def _plan(releases: Sequence[Release], index: str) -> None:
+    """Plan releases, each with the others and those of the index on its card."""
+    for release in releases:
+        release.find_repo()
     siblings = listed_repos(index, {release.repo for release in releases}) if index else {}
     if len(releases) > 1:
         for release in releases:
@@ -115,6 +121,7 @@ def _introduce(releases: Sequence[Release], index: str) -> None:
     for release in releases:
         release.siblings = siblings
         release.keeps_unchanged = len(releases) > 1
+        release.plan()
 
 
 def _sibling(release: Release) -> Sibling:
@@ -139,17 +146,17 @@ def sibling_builds(first: str, version: str, tokenizers: str) -> list[SiblingBui
     """
     if version:
         Version.parse(version)
-    owner, _, name = check_repo(first).partition("/")
+    owner, _, first_name = check_repo(first).partition("/")
     specs = [spec.strip() for spec in tokenizers.split(",") if spec.strip()]
     names = [check_name("tokenizer", Path(spec).name) for spec in specs]
-    if not names or len({ALIASES.get(spelling, spelling) for spelling in names}) < len(names):
+    if not names or len({ALIASES.get(name, name) for name in names}) < len(names):
         same = ", ".join(f"{alias} is {canonical}" for alias, canonical in ALIASES.items())
         remedy = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError(f"--tokenizers {tokenizers}", remedy)
     builds = list[SiblingBuild]()
-    for spec, folder in zip(specs, names, strict=True):
-        repo = name if folder == names[0] else f"{name}-{folder}"
-        builds.append(SiblingBuild(spec, check_repo(f"{owner}/{repo}"), BUILDS / folder))
+    for spec, name in zip(specs, names, strict=True):
+        repo = first_name if name == names[0] else f"{first_name}-{name}"
+        builds.append(SiblingBuild(spec, check_repo(f"{owner}/{repo}"), BUILDS / name))
     return builds
 
 
@@ -176,8 +183,9 @@ def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
     }
 
 
-def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell, *, dry_run: bool) -> None:
+def put_index(repo: str, releases: Sequence[Release], tell: Tell, *, dry_run: bool) -> None:
     """List releases in a repo's index; what others list meanwhile, and its own release, is kept."""
+    siblings = [_sibling(release) for release in releases]
     names = ", ".join(f"{sibling.repo} {sibling.tag}" for sibling in siblings)
     if dry_run:
         tell(f"{repo}: {INDEX} would list {names}")

@@ -107,6 +107,11 @@ def change(
             return Change.MAJOR, f"other rows in {name}"
     if added:
         return Change.MINOR, f"new: {', '.join(added)}"
+    return _changed_bytes(before, after)
+
+
+def _changed_bytes(before: Manifest, after: Manifest) -> tuple[Change, str]:
+    """Return the change between two manifests of the same rows, and its first difference."""
     for name, info in before.configs.items():
         if after.configs[name] != info:
             return Change.PATCH, f"other bytes of {name}"
