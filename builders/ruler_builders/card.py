@@ -189,7 +189,8 @@ def excerpt(row: Row, around: int) -> str:
     size = len(row.context)
     keep = [(0, 2 * around), (size - around, size)]
     keep += [(span.start - around, span.end + around // 3) for span in row.evidence[:2]]
-    text, done = "", 0
+    text = ""
+    done = 0
     for start, end in sorted((max(a, 0), min(b, size)) for a, b in keep):
         if end <= done:
             continue
@@ -198,7 +199,8 @@ def excerpt(row: Row, around: int) -> str:
             text = (text.rpartition(" ")[0] or text) + " [...] "  # between words
             sentence = _SENTENCE.search(piece, 0, around)
             piece = piece[sentence.end() :] if sentence else piece.partition(" ")[2] or piece
-        text, done = text + piece, end
+        text = text + piece
+        done = end
     return text
 
 
@@ -227,7 +229,8 @@ def address_of(folder: Path) -> Address | None:
         text = read_text(folder / "README.md", CARD_BYTES, "README.md")
     except (OSError, UnicodeDecodeError):
         return None
-    match, code = _VERIFY_LINE.search(text), _CODE_LINE.search(text)
+    match = _VERIFY_LINE.search(text)
+    code = _CODE_LINE.search(text)
     return Address(match[1], match[2], code[1] if code else "") if match else None
 
 

@@ -77,9 +77,11 @@ def _first_difference(text: str, other: str) -> int:
 def container_difference(path: Path, made: Path) -> str:
     """Return in what a parquet file of the right rows is not the file that was made."""
     with opened(path) as file, opened(made) as file_made:
-        metadata, metadata_made = file.metadata.to_dict(), file_made.metadata.to_dict()
+        metadata = file.metadata.to_dict()
+        metadata_made = file_made.metadata.to_dict()
     for place, value, value_made in unequal_values(metadata, metadata_made):
-        found, expected = quote(str(value), 90), quote(str(value_made), 90)
+        found = quote(str(value), 90)
+        expected = quote(str(value_made), 90)
         return f"{'.'.join(place)} expected {expected}, found {found}"
     return "other bytes between or in its pages"
 
@@ -87,7 +89,8 @@ def container_difference(path: Path, made: Path) -> str:
 def unequal_values(actual: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON
     """Yield where two parsed texts differ, and both values."""
     if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
-        actual, expected = _numbered(actual), _numbered(expected)
+        actual = _numbered(actual)
+        expected = _numbered(expected)
     if isinstance(actual, dict) and isinstance(expected, dict):
         for key in {**actual, **expected}:
             yield from unequal_values(actual.get(key), expected.get(key), *place, key)

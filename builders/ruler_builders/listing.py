@@ -126,7 +126,8 @@ def differences(
 ) -> Iterator[tuple[str, str]]:
     """Yield each path that is not the same in both listings, and the difference in words."""
     for path in sorted(listing.keys() | made.keys()):
-        entry, file = listing.get(path), made.get(path)
+        entry = listing.get(path)
+        file = made.get(path)
         if entry is None:
             yield path, "missing"
         elif entry.kind:

@@ -304,8 +304,11 @@ class Rebuild:
     def __init__(
         self, source: Source, plan: BuildPlan, names: Collection[str], rows: int | None
     ) -> None:
-        self.source, self.plan, self.names = source, plan, names
-        self.manifest, self.folder = source.manifest, source.folder
+        self.source = source
+        self.plan = plan
+        self.names = names
+        self.manifest = source.manifest
+        self.folder = source.folder
         self.is_current = self.manifest.package_version == __version__
         self.context = open_context(plan) if plan.tokenizer else None
         #: Number of rows to make, and the entries of the configs that were made.
@@ -348,7 +351,8 @@ class Rebuild:
     @cached_property
     def repos(self) -> set[str]:
         """Names of the repo: the Hub's, and the one on the card, from which it may be renamed."""
-        release, address = self.source.release, address_of(self.folder)
+        release = self.source.release
+        address = address_of(self.folder)
         if release is None:
             return {address.repo} if address else set()
         if address and address.repo != release.repo:
@@ -360,7 +364,8 @@ class Rebuild:
     @cached_property
     def address(self) -> Address | None:
         """The address that the card must name; that of a folder, and of the code, is stated."""
-        release, stated = self.source.release, address_of(self.folder)
+        release = self.source.release
+        stated = address_of(self.folder)
         if release is None:
             return stated
         tag = release.revision
@@ -447,7 +452,8 @@ class Rebuild:
 
     def _fetch(self, name: str) -> None:
         """Download the file of a config of a release, whatever it is."""
-        release, info = self.source.release, self.manifest.configs[name]
+        release = self.source.release
+        info = self.manifest.configs[name]
         if release is None:
             return
         if self.listing[info.file].sha256 == info.sha256:
@@ -459,7 +465,8 @@ class Rebuild:
     def _inspected(self, name: str, path: Path) -> list[str]:
         """Return what is wrong with the rows of a file that is not the one that was made."""
         check_columns(path)
-        info, made = self.manifest.configs[name], self.made.get(name)
+        info = self.manifest.configs[name]
+        made = self.made.get(name)
         made_path = self.plan.folder / info.file
         is_whole = self.rows[name] == info.rows
         findings = list[str]()
@@ -512,7 +519,8 @@ class Rebuild:
 
     def _entry_of_rows(self, name: str, path: Path) -> ConfigInfo:
         """Return what the manifest must state of rows that were not all made again."""
-        manifest, info = self.manifest, self.manifest.configs[name]
+        manifest = self.manifest
+        info = self.manifest.configs[name]
         task, length = self.plan.configs[name]
         digest = RowDigest()
         lengths = list[int]()
@@ -604,7 +612,8 @@ class Rebuild:
 
     def _file(self, name: str) -> PushFile:
         """Return a config's file as it was made, or as the manifest states it."""
-        info, made = self.manifest.configs[name], self.made.get(name)
+        info = self.manifest.configs[name]
+        made = self.made.get(name)
         if made is None or name in self.unproved or made.rows < info.rows:
             path = self.folder / info.file
             return PushFile(info.file, info.bytes, info.sha256, lambda: path)
@@ -637,7 +646,8 @@ class Rebuild:
 
     def _expected(self) -> Manifest:
         """Return the manifest that a build writes; what decides no byte is copied."""
-        manifest, address = self.manifest, self.address
+        manifest = self.manifest
+        address = self.address
         expected = manifest
         if self.context is not None:
             tasks = {

@@ -135,7 +135,8 @@ class ShownRow:
         return self.row.to_record()
 
     def __rich__(self) -> RenderableType:
-        row, facts = self.row, Table.grid(padding=(0, 2))
+        row = self.row
+        facts = Table.grid(padding=(0, 2))
         facts.add_row("row", f"{self.config}/{row.index}")
         facts.add_row("length", f"{row.length} tokens, {row.max_new_tokens} of them for the answer")
         facts.add_row("context", f"{len(row.context):,} characters")
@@ -162,7 +163,8 @@ def highlight(row: Row, *, full: bool = False) -> Text:
     keep += [
         (max(piece.start - AROUND, 0), piece.end + AROUND) for piece in row.evidence[:MOST_SPANS]
     ]
-    excerpt, done = Text(), 0
+    excerpt = Text()
+    done = 0
     for start, end in sorted(keep):
         if end <= done:
             continue
@@ -184,11 +186,9 @@ def show(
     if not config:
         return ShownConfigs(source.manifest)
     if config not in configs:
-        msg = f"{quote(config)} is not in {source}; it has {', '.join(configs)}"
-        raise UsageError(msg)
+        raise UsageError(f"{quote(config)} is not in {source}; it has {', '.join(configs)}")
     if index >= configs[config].rows:
-        msg = f"{config} has rows 0 to {configs[config].rows - 1}, not {index}"
-        raise UsageError(msg)
+        raise UsageError(f"{config} has rows 0 to {configs[config].rows - 1}, not {index}")
     return ShownRow(config, Rows(source, config)[index], full)
 
 
@@ -201,7 +201,8 @@ class FoundRows:
 
     def to_record(self) -> dict[str, Any]:
         """Return the release and its snippets."""
-        result, release = self.result, self.result.release
+        result = self.result
+        release = self.result.release
         return {
             "model": result.model,
             "fingerprint": self._fingerprint,
@@ -218,7 +219,8 @@ class FoundRows:
         return (tokenizer.identity or tokenizer.fingerprint) if tokenizer else None
 
     def __str__(self) -> str:
-        result, release = self.result, self.result.release
+        result = self.result
+        release = self.result.release
         fingerprint = self._fingerprint or "not available; the index lists the model"
         head = f"tokenizer of {result.model}: {fingerprint}"
         head = f"{result.model}: {result.note}" if result.note else head

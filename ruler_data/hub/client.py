@@ -123,7 +123,8 @@ class Patience:
     moved = 0.0
 
     def __init__(self) -> None:
-        self._begun, self._attempts = time.monotonic(), 0
+        self._begun = time.monotonic()
+        self._attempts = 0
 
     def wait(self, where: str, problem: str, retry_seconds: float | None = None) -> bool:
         """Wait as long as the server asks, else a growing pause; return False to give up.
@@ -162,7 +163,10 @@ class BoundedStream(http.SyncByteStream):
         limit: int | None = None,
         is_file: bool,
     ) -> None:
-        self._stream, self._path, self._limit, self._is_file = stream, path, limit, is_file
+        self._stream = stream
+        self._path = path
+        self._limit = limit
+        self._is_file = is_file
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
@@ -205,13 +209,15 @@ class PatientClient(http.Client):
         while True:
             raise_if_interrupted()
             response = self._attempt(request, options, is_file=is_file)
-            code, pause = response.status_code, _pause(response)
+            code = response.status_code
+            pause = _pause(response)
             is_safe = code == 429 or request.method in ("GET", "HEAD")
             if code not in TEMPORARY or not is_safe or is_file:
                 return response
             response.close()
             # A 429 was not processed. A step of many requests would meet it in each attempt.
-            host, problem = request.url.host, f"status {code}"
+            host = request.url.host
+            problem = f"status {code}"
             if code != 429:
                 raise NoAnswer(host, problem, pause)
             if not patience.wait(host, problem, pause):
@@ -301,7 +307,8 @@ def _pause(response: http.Response) -> float | None:
     Raises:
         GaveUp: it is longer than patience.
     """
-    code, patience = response.status_code, seconds("RULER_HUB_PATIENCE")
+    code = response.status_code
+    patience = seconds("RULER_HUB_PATIENCE")
     pause = retry_after(response.headers) if code >= 400 else None
     if pause is not None and pause > patience:
         raise GaveUp(
@@ -355,7 +362,8 @@ def client() -> HfApi:
 def is_reachable() -> bool:
     """Whether the Hub accepts connections, found out in seconds; behind a proxy it is assumed."""
     url = urlsplit(constants.ENDPOINT)
-    host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
+    host = url.hostname or ""
+    port = url.port or {"http": 80}.get(url.scheme, 443)
     if {url.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
         return True
     with suppress(OSError):
@@ -462,7 +470,8 @@ def refuses(error: BaseException, path: str) -> bool:
 
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     """Whether another attempt may succeed: no response, half a response, or such a status."""
-    cause, code = root(error), status(error)
+    cause = root(error)
+    code = status(error)
     if isinstance(cause, RulerError | OfflineModeIsEnabled | http.TooManyRedirects):
         return False
     if code is not None:

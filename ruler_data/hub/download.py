@@ -190,7 +190,8 @@ def resolve(repo: str, revision: str) -> tuple[str, str]:
         except HubDown as error:
             reason = str(error).removeprefix(f"{doing}: ")
         else:
-            name, commit = str(info.id), str(info.sha)
+            name = str(info.id)
+            commit = str(info.sha)
             if name != repo:
                 warn(f"{repo} is now {name}")
                 cached = cached_commit(name, revision) or cached
@@ -234,7 +235,8 @@ def _download(
         RulerError: it does not exist, is not available, or is larger.
     """
     release = f"{repo} at {revision}"
-    where, why = f"{release}: {name}", "downloads are off"
+    where = f"{release}: {name}"
+    why = "downloads are off"
     fetch = partial(
         client().hf_hub_download,
         *(repo, name),
@@ -272,14 +274,14 @@ def fetch_files(
         return _fetch(repo, files, revision, local=True)
     except LocalEntryNotFoundError as error:
         if offline() or not allow_download:
-            msg = "it is not complete in the Hub's cache, and downloads are off"
-            raise RulerError(msg) from error
+            raise RulerError(
+                "it is not complete in the Hub's cache, and downloads are off"
+            ) from error
     try:
         return with_retries("the Hub", lambda: _fetch(repo, files, revision, local=False))
     except RulerError as error:
         if isinstance(error.__cause__, EntryNotFoundError):
-            msg = f"its repo holds no {files[0]}"
-            raise RulerError(msg) from error
+            raise RulerError(f"its repo holds no {files[0]}") from error
         raise
 
 

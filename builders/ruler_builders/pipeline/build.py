@@ -233,11 +233,10 @@ def _resume(
         return None, empty
     if differing := _difference(earlier, empty, rows):
         if not force:
-            msg = (
+            raise UsageError(
                 f"{folder.path}: holds a build with other inputs ({differing}); choose another "
                 "--out, or --force to replace it"
             )
-            raise UsageError(msg)
         folder.clear()
         return None, empty
     sources = {source.name: source for source in (*earlier.sources, *empty.sources)}
@@ -251,7 +250,8 @@ def _resume(
 
 def _difference(earlier: Manifest, later: Manifest, rows: int) -> str:
     """Return the first input in which two builds differ, in words; empty if none."""
-    old, new = earlier.tokenizer, later.tokenizer
+    old = earlier.tokenizer
+    new = later.tokenizer
     fewest = min((info.rows for info in earlier.configs.values()), default=rows)
     files = old.fingerprint if old.counts_like(new) else new.fingerprint
     for name, before, now in (
@@ -348,8 +348,10 @@ def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
             short[name] = task.name, max(needs), length
     if short:
         minima = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
-        msg = f"too short: {'; '.join(minima)}; use a greater length or leave the task out"
-        raise BudgetError(*next(iter(short.values())), msg)
+        raise BudgetError(
+            *next(iter(short.values())),
+            f"too short: {'; '.join(minima)}; use a greater length or leave the task out",
+        )
 
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
@@ -362,15 +364,15 @@ def _check_answers(plan: BuildPlan, context: BuildContext) -> None:
         return
     shortest = {task.name: (task, length) for task, length in reversed(plan.configs.values())}
     for name, (task, length) in shortest.items():
-        rows, target = range(plan.suite.rows if name not in TASKS else 0), context.target(length)
+        rows = range(plan.suite.rows if name not in TASKS else 0)
+        target = context.target(length)
         needs = [answer_need(task, context.sources, index, target) for index in rows]
         if (most := max(needs, default=0)) > task.max_new_tokens:
-            msg = (
+            raise UsageError(
                 f"{name}: max_new_tokens: {task.max_new_tokens}: no answer to row "
                 f"{needs.index(most)} fits, the shortest takes {most} tokens of "
                 f"{context.tokenizer_info.name}; give the task max_new_tokens: {most} or more"
             )
-            raise UsageError(msg)
 
 
 def _check_rows(plan: BuildPlan, context: BuildContext) -> None:
@@ -381,8 +383,7 @@ def _check_rows(plan: BuildPlan, context: BuildContext) -> None:
         source = task.sources[0]
         questions = len(context.sources.corpus(source).questions)
         if plan.suite.rows > questions:
-            msg = (
+            raise UsageError(
                 f"{name}: {source} has {questions} questions, and without documents, a repeated "
                 f"question gives an identical row; use --rows {questions} or fewer"
             )
-            raise UsageError(msg)

@@ -97,19 +97,18 @@ class BuildDir:
         where = f"--out {quote(str(self.path), 200)}"
         try:
             if self.path.exists() and not self.path.is_dir():
-                msg = f"{where}: is a file; name a folder"
-                raise UsageError(msg)
+                raise UsageError(f"{where}: is a file; name a folder")
             if self.path.is_dir() and not (self.manifest_path.exists() or self.state.exists()):
                 stranger = next((entry.name for entry in sorted(self.path.iterdir())), None)
                 if stranger is not None:
-                    msg = (
+                    raise UsageError(
                         f"{where}: holds {quote(stranger)} and no build; name a new or empty folder"
                     )
-                    raise UsageError(msg)
             try_writing(self.path)
         except OSError as error:
-            msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
-            raise UsageError(msg) from error
+            raise UsageError(
+                f"{where}: cannot be written: {error.strerror}; choose another folder"
+            ) from error
 
     def intact(self, infos: Mapping[str, ConfigInfo]) -> dict[str, ConfigInfo]:
         """Return the configs whose files are as they were written."""
@@ -129,8 +128,7 @@ class BuildDir:
         if not fresh:
             return DEFAULT_SEED if seed is None else seed
         if seed is not None:
-            msg = f"--fresh draws a seed of its own; leave out --seed {seed}"
-            raise UsageError(msg)
+            raise UsageError(f"--fresh draws a seed of its own; leave out --seed {seed}")
         if (earlier := self._earlier()) and earlier.is_private:
             return earlier.seed
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
@@ -167,15 +165,16 @@ class BuildDir:
         try:
             self.state.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            msg = f"--out {where}: cannot be written: {error.strerror}"
-            raise UsageError(msg) from error
-        lock, owner = FileLock(self.state / "lock"), self.state / "owner"
+            raise UsageError(f"--out {where}: cannot be written: {error.strerror}") from error
+        lock = FileLock(self.state / "lock")
+        owner = self.state / "owner"
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
             who = read_text(owner) if owner.exists() else "an unknown process"
-            msg = f"{where}: another build is running in this folder ({who}); wait for it"
-            raise RulerError(msg) from error
+            raise RulerError(
+                f"{where}: another build is running in this folder ({who}); wait for it"
+            ) from error
         try:
             write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
             for file in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
@@ -228,7 +227,8 @@ def write_rows(
     """
     if expected > MOST_ROWS:
         raise UsageError(path.parent.name, f"{expected:,} rows; a config has {MOST_ROWS:,} at most")
-    digest, lengths = RowDigest(), list[int]()
+    digest = RowDigest()
+    lengths = list[int]()
     text_bytes = 0
 
     def record(row: Row | PackedRow) -> Row | PackedRow:
@@ -258,12 +258,14 @@ def write_rows(
 
 def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
     """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row."""
-    group, size = list[Row | PackedRow](), 0
+    group = list[Row | PackedRow]()
+    size = 0
     for row in rows:
         text = len(utf8(row.context))
         if group and (len(group) == GROUP_ROWS or size + text > GROUP_BYTES):
             yield to_table(group)
-            group, size = [], 0
+            group = []
+            size = 0
         group.append(row)
         size += text
     if group:

@@ -96,11 +96,13 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
             raise UsageError(where, f"{why}prompt is as its row has it; give it another template")
     if has_own_template(tokenizer) and (times := tokenizer.render(TURN, "").count(TURN)) != 1:
         problem = f"its chat template shows the user's text {times} times, and not once as it is"
-        msg = f"tokenizer {tokenizer.info.name}: {problem}; no row can be fitted with it"
-        raise UsageError(msg)
+        raise UsageError(
+            f"tokenizer {tokenizer.info.name}: {problem}; no row can be fitted with it"
+        )
     if len({*tokenizer.prompt_ids(TURN, "", None)} - {tokenizer.bos_id}) < 2:
-        msg = f"tokenizer {tokenizer.info.name}: it reads all words of a text as one token"
-        raise UsageError(msg)
+        raise UsageError(
+            f"tokenizer {tokenizer.info.name}: it reads all words of a text as one token"
+        )
     tokenizer.check_bos()
     reserve = template_reserve(tokenizer)
     is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
@@ -183,9 +185,12 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     """
     start = time.monotonic()
     task, length = plan.configs[name]
-    path, rows, notes = plan.folder / config_file(name), plan.suite.rows, set[str]()
+    path = plan.folder / config_file(name)
+    rows = plan.suite.rows
+    notes = set[str]()
     floor = packaged_floor(task.name, length, plan.suite.name)
-    meter, lengths = None if floor else FloorMeter(task, rows), list[int]()
+    meter = None if floor else FloorMeter(task, rows)
+    lengths = list[int]()
 
     def checked_rows() -> Iterator[PackedRow]:
         for place, packed in enumerate(made_rows(plan, context, name, rows, range(rows), notes)):
@@ -195,8 +200,7 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
             else:
                 findings = column_findings(task, place, row)
             for flaw in findings:
-                msg = f"{name}/{row.index}: {flaw}; please report this"
-                raise RulerError(msg)
+                raise RulerError(f"{name}/{row.index}: {flaw}; please report this")
             lengths.append(row.length)
             if meter:
                 meter.add(place, row)
@@ -208,8 +212,7 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
         info = replace(info, audit=measure_defects(task, read_rows(path)))
     elif finding := fill_finding(task, length, plan.reserve, lengths):
         path.unlink()
-        msg = f"{name}/{finding[0]}: {finding[1]}"
-        raise RulerError(msg)
+        raise RulerError(f"{name}/{finding[0]}: {finding[1]}")
     floor = meter.floor() if meter else floor
     info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
     return name, info, time.monotonic() - start

@@ -59,7 +59,8 @@ def make_rows(
     Raises:
         BudgetError: a row does not fit with an empty haystack.
     """
-    length, budget = target.length, target.budget(task)
+    length = target.length
+    budget = target.budget(task)
     at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
     remaining = iter(indices)
     while batch := list(islice(remaining, at_once)):
@@ -84,7 +85,8 @@ def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> i
     """
     least = 0
     while (tokens := least_length(task, sources, index, target)) > least:
-        least, target = tokens, replace(target, length=tokens)
+        least = tokens
+        target = replace(target, length=tokens)
     return least
 
 
@@ -123,7 +125,8 @@ def _fit(
     room is corrected by the difference and the haystack is filled again.
     """
     length, haystack, text = _closest(task, index, template, room, haystack, sources, target)
-    head, after = template.prompt.head, template.prompt.tail + template.prompt.question
+    head = template.prompt.head
+    after = template.prompt.tail + template.prompt.question
     edges = np.array([[len(head.encode()), len(text) - len(after.encode())]])
     row = PackedRow(
         index=index,

@@ -98,17 +98,17 @@ def select_suite(
     for name in names:
         if name not in suite.tasks:
             hint = near(name, suite.tasks)
-            msg = f"--tasks {quote(name)}: no such task{hint}; known: {', '.join(suite.tasks)}"
-            raise UsageError(msg)
+            raise UsageError(
+                f"--tasks {quote(name)}: no such task{hint}; known: {', '.join(suite.tasks)}"
+            )
     sizes = parse_lengths(lengths, "--lengths") or suite.lengths or RULER.lengths
     for length in sizes:
         parse_config(config_name("vt", length))
     if max(sizes) > LONGEST:
-        msg = (
+        raise UsageError(
             f"--lengths {max(sizes)}: more than {LONGEST} tokens, up to which there are enough "
             "words for cwe and for haystacks of needles; use a shorter length"
         )
-        raise UsageError(msg)
     return replace(
         suite,
         tasks={n: task for n, task in suite.tasks.items() if n in names},
@@ -155,8 +155,9 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
     """Refuse options that exclude each other or that an edition of upstream does not have."""
     if plan.edition == BALANCED:
         if plan.template != "base":
-            msg = "--template: only for --edition upstream-...; balanced prompts contain none"
-            raise UsageError(msg)
+            raise UsageError(
+                "--template: only for --edition upstream-...; balanced prompts contain none"
+            )
         return
     edition = edition_of(plan.edition)
     model_template(plan.template)
@@ -171,5 +172,4 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
         or (edition.ignores_seed and plan.seed != DEFAULT_SEED),
     }
     if option := next((name for name, is_set in conflicts.items() if is_set), None):
-        msg = f"{option}: not possible with --edition {edition.name}; leave it out"
-        raise UsageError(msg)
+        raise UsageError(f"{option}: not possible with --edition {edition.name}; leave it out")

@@ -76,7 +76,8 @@ def publish_export(
         raise UsageError(folder, f"{reason} export from the release: --revision v1.0.0")
     tag = Version.parse(version or about.data_version).tag
     files = _files(folder)
-    names, data = tuple(file.path for file in files), f"{about.data}@{about.revision}"
+    names = tuple(file.path for file in files)
+    data = f"{about.data}@{about.revision}"
     card = read_text(folder / "README.md")
     if dry_run:
         return PublishedExport(repo, tag, data, names)

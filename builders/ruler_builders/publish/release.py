@@ -374,7 +374,8 @@ class Release:
 
     def _check_same_inputs(self, base: Snapshot, names: list[str]) -> None:
         """Refuse to mix configs of other tokenizers or other inputs."""
-        before, where = base.manifest, f"{base.repo} at {base.revision}"
+        before = base.manifest
+        where = f"{base.repo} at {base.revision}"
         self._check_tokenizer(where, before)
         used = {source for name in names for source in before.table[parse_config(name)[0]].sources}
         sources = tuple(source for source in before.sources if source.name in used)
@@ -394,7 +395,8 @@ class Release:
 
     def _refuse_accidents(self, before: Manifest | None) -> None:
         """Refuse a release that may be an accident, unless there is consent."""
-        configs, configs_before = self.manifest.configs, before.configs if before else {}
+        configs = self.manifest.configs
+        configs_before = before.configs if before else {}
         fewer = [
             f"{name} from {configs_before[name].rows} to {info.rows}"
             for name, info in configs.items()
@@ -509,7 +511,8 @@ class Release:
         since = self.since.tag if self.since else "no release"
         yield f"{self.repo} ({visibility}): {since} -> {self.version.tag}"
         yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
-        unchanged, sums = 0, [0, 0, 0, 0]
+        unchanged = 0
+        sums = [0, 0, 0, 0]
         for name, before, now in self.configs():
             figures = [0, now.rows, 0, now.bytes]
             kind = "new"
@@ -636,7 +639,8 @@ def check_token(repos: Iterable[str], tell: Tell) -> str:
     if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
         tell(f"note: the token is of a trusted publisher of {resource}; its role was not checked")
         return ""
-    about, unasked = whoami(), ""
+    about = whoami()
+    unasked = ""
     for repo in repos:
         owner = repo.partition("/")[0]
         for refusal in token_faults(about, owner):
