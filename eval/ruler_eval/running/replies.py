@@ -44,11 +44,15 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         NoAnswer: the reply holds no answer, or something that is not understood.
     """
     choice = _only_choice(reply)
-    message = _object(choice.get("message")) if is_chat else choice
+    message = choice
+    field = "text"
+    if is_chat:
+        message = _object(choice.get("message"))
+        field = "content"
     if not message or choice.get("error"):
         raise NoAnswer(f"the server's reply holds no answer: {quote(str(choice or reply), 200)}")
-    text = _text_of(message.get("content" if is_chat else "text"))
-    if not (text or "").strip():
+    text = _text_of(message.get(field))
+    if not text or not text.strip():
         _refuse_other_content(choice, message)
     finish = _finish_of(choice.get("finish_reason"))
     usage = _object(reply.get("usage"))
@@ -302,11 +306,14 @@ def error_of(content: object) -> tuple[str | None, str | None]:
     words = error.get("message") or error.get("detail")
     if words is None and "error" in content:
         words = error
+    return _words_of(words, error), _field_of(content, error)
+
+
+def _words_of(words: object, error: Mapping[str, Any]) -> str | None:
+    """Return what an error says as a text, with the words of whom a router asked."""
     text = words if isinstance(words, str | None) else json.dumps(words)
     raw = _object(error.get("metadata")).get("raw")
-    if text and raw:
-        text += f": {raw}"
-    return text, _field_of(content, error)
+    return f"{text}: {raw}" if text and raw else text
 
 
 def _field_of(content: Mapping[str, Any], error: Mapping[str, Any]) -> str | None:
