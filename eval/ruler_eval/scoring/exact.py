@@ -278,6 +278,10 @@ class _Items:
                 self._runs[-1] += values
                 self._runs[-1] += self._items_alone(segment)
             before = segment
+        yield from self._listed()
+
+    def _listed(self) -> Iterator[str]:
+        """Yield the words of runs of several words, or with an item."""
         if any(head in self._gold for head in self._heads):
             self._runs.append(self._heads)
         for run in self._runs:

@@ -129,6 +129,11 @@ def _label_of_free_words(row: Row, answer: str, text: str) -> str:
         return label
     if wording.FILLER.issuperset(words):
         return REFUSAL if denies(short, names=False) else OTHER
+    return _label_of_phrase(row, short, text, content, asked)
+
+
+def _label_of_phrase(row: Row, short: str, text: str, content: list[str], asked: set[str]) -> str:
+    """Return the label of an answer that names no part of a gold answer, but says something."""
     if _by_context(row, _phrases(short, content)) == CONTEXT:
         return CONTEXT
     if denies(text):

@@ -46,12 +46,15 @@ def soft_match(answer: str, output: str) -> float:
     """
     from rapidfuzz.distance import Levenshtein
 
-    text, gold = answer.lower(), output.lower()
+    text = answer.lower()
+    gold = output.lower()
     if gold in text:
         return 1.0
     words = gold.split()
-    # 1 - e / n and not (n - e) / n, which can differ in the last bit.
-    return max(0.0, 1 - Levenshtein.distance(text.split(), words) / len(words)) if words else 0.0
+    if not words:
+        return 0.0
+    distance = Levenshtein.distance(text.split(), words)
+    return max(0.0, 1 - distance / len(words))  # (n - e) / n can differ in the last bit
 
 
 def soft_all(answer: str, outputs: Sequence[str]) -> float:
@@ -91,8 +94,12 @@ def chosen_letter(answer: str) -> str | None:
     >>> chosen_letter(r"\boxed{\text{C}}"), chosen_letter("**Answer:** b"), chosen_letter("B")
     ('C', 'B', None)
     """
-    final = _FINAL.findall(answer)
-    choice = ((final[-1].strip() if final else "") or _boxed(answer)).translate(_LATIN).strip()
+    choice = ""
+    if final := _FINAL.findall(answer):
+        choice = final[-1].strip()
+    if not choice:
+        choice = _boxed(answer)
+    choice = choice.translate(_LATIN).strip()
     if len(choice) == 1:
         return choice.upper()
     letters: list[str] = _CAPITAL.findall(choice) or _LABELLED.findall(answer)
@@ -101,17 +108,21 @@ def chosen_letter(answer: str) -> str | None:
 
 def _boxed(text: str) -> str:
     r"""Return what the last `\boxed=` or box holds; empty without one, or if it is not closed."""
-    if (start := text.rfind(f"{_BOX}=")) >= 0:
-        line = text[start + len(_BOX) + 1 :].splitlines()[:1]  # upstream raises if nothing follows
-        return "".join(line).strip().rstrip(".\\")
-    start = text.rfind(_BOX) + len(_BOX)
-    if start < len(_BOX) or not text.startswith("{", start):
+    _, equals, after = text.rpartition(f"{_BOX}=")
+    if equals:
+        line = "".join(after.splitlines()[:1])  # upstream raises if nothing follows
+        return line.strip().rstrip(".\\")
+    _, box, after = text.rpartition(_BOX)
+    if not box or not after.startswith("{"):
         return ""
     depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] == "{") - (text[place] == "}")
-        if not depth:
-            return text[start + 1 : place]
+    for place, char in enumerate(after):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        if depth == 0:
+            return after[1:place]
     return ""
 
 

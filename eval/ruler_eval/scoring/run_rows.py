@@ -39,11 +39,10 @@ def rows_of_run(
     local = next((path for path in folders if Path(path, FILENAME).is_file()), None)
     source = run.data.repo if is_redirected else data or run.data.repo or local
     if source is None:
-        msg = (
+        raise UsageError(
             "--data is missing: give the folder or Hub repo of the rows "
             f"(tokenizer {visible_line(run.data.tokenizer)}) to `ruler-eval score`"
         )
-        raise UsageError(msg)
     commit = run.data.revision if source == run.data.repo else None
     dataset = open_rows(source, revision or commit)
     for difference in _differences(run.data, dataset):
@@ -63,19 +62,19 @@ def texts_of_run(
     dataset = rows_of_run(folder, read_info(folder), data)
     dataset.fetch()
     answers = RunFolder(folder).answers([])
-    return {
-        (config, row.index): (row.question, row.outputs, answer.text or "")
-        for config in dict.fromkeys(config for config, _ in keys)
-        for row in dataset.question_rows(config)
-        if (config, row.index) in keys and (answer := answers.get((config, row.index, 0)))
-    }
+    texts = {}
+    for config in dict.fromkeys(config for config, _ in keys):
+        for row in dataset.question_rows(config):
+            answer = answers.get((config, row.index, 0))
+            if answer is not None and (config, row.index) in keys:
+                texts[config, row.index] = row.question, row.outputs, answer.text or ""
+    return texts
 
 
 def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
     """Return the rows that `data` names, not fetched."""
     if data is None:
-        msg = "--data is missing: give the folder or Hub repo of the rows"
-        raise UsageError(msg)
+        raise UsageError("--data is missing: give the folder or Hub repo of the rows")
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Rows):
@@ -96,6 +95,7 @@ def _differences(recorded: DataInfo, data: Dataset) -> Iterator[str]:
             yield f"{config}: the run has {recorded.rows.get(config, 0)} rows, the data {info.rows}"
     actual = data.info
     for name in RECORDED:
-        said, true = getattr(recorded, name), getattr(actual, name)
-        if said != true:
-            yield f"the run says that {name} is {said}, the manifest of the rows {true}"
+        of_run = getattr(recorded, name)
+        of_rows = getattr(actual, name)
+        if of_run != of_rows:
+            yield f"the run says that {name} is {of_run}, the manifest of the rows {of_rows}"

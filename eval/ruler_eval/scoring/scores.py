@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,9 +233,8 @@ def _load_predictions(
     """Return the scores of predictions that are no run, where they and their rows are known."""
     places = [path for path in (folder, *folder.iterdir()) if _name(path) == claim.predictions]
     if places and data is not None:
-        return score_predictions(
-            places[0], open_rows(data, revision), claim.run.model, claim.run.protocol
-        )
+        rows = open_rows(data, revision)
+        return score_predictions(places[0], rows, claim.run.model, claim.run.protocol)
     if places:
         kept = _kept(_key(claim.run, _digests(files_of_answers(places[0]))))
         if kept is not None:
@@ -398,19 +398,22 @@ def means(table: pa.Table) -> list[dict[str, Any]]:
 
 def _means_of_cell(task: str, length: int, scores: Sequence[Any]) -> dict[str, Any]:
     answered = [scores_of_line for scores_of_line in scores if scores_of_line[0] is not None]
-    means: dict[str, float | None] = dict.fromkeys(("official", "exact", "f1"))
-    if answered:
-        for name, column in zip(means, zip(*answered, strict=True), strict=True):
-            means[name] = sum(column) / len(column)
+    official, exact, f1 = zip(*answered, strict=True) if answered else ((), (), ())
     return {
         "task": task,
         "length": length,
-        **means,
-        "is_right": any(official == 1 for official, *_ in answered),
-        "is_exact": any(exact == 1 for _, exact, _ in answered),
+        "official": _mean(official),
+        "exact": _mean(exact),
+        "f1": _mean(f1),
+        "is_right": 1 in official,
+        "is_exact": 1 in exact,
         "rows": len(scores),
         "answered": len(answered),
     }
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None
 
 
 def suspicion(
@@ -458,13 +461,19 @@ def _another_model(
     run: RunInfo, models: Collection[str], starts: Sequence[Mapping[str, Any]]
 ) -> str:
     """Return the run's model if every answer names another one than was recorded and asked for."""
-    names = [run.model, *(str(start["model"]) for start in starts if start.get("model"))]
-    pairs = [sorted((_bare(name), _bare(model)), key=len) for name in names for model in models]
-    is_named = any(
-        long.startswith(short) and _SNAPSHOT.fullmatch(long.removeprefix(short))
-        for short, long in pairs
-    )
-    return run.model if models and not is_named else ""
+    asked = [str(start["model"]) for start in starts if start.get("model")]
+    for name, model in product([run.model, *asked], models):
+        if _is_same_model(name, model):
+            return ""
+    return run.model if models else ""
+
+
+def _is_same_model(first: str, second: str) -> bool:
+    """Whether two names are of a model, the longer of a snapshot or file of it."""
+    short, long = sorted((_bare(first), _bare(second)), key=len)
+    if not long.startswith(short):
+        return False
+    return _SNAPSHOT.fullmatch(long.removeprefix(short)) is not None
 
 
 def _bare(model: str) -> str:
@@ -478,8 +487,12 @@ def _tokens(value: object) -> int | None:
 
 def _last_day(starts: Sequence[Mapping[str, Any]]) -> str:
     """Return the day of the last start; empty where none is recorded."""
-    days = [str(start.get("at", ""))[:10] for start in starts]
-    return max((day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)), default="")
+    days = [""]
+    for start in starts:
+        day = str(start.get("at", ""))[:10]
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", day):
+            days.append(day)
+    return max(days)
 
 
 def _digests(paths: Sequence[Path]) -> dict[str, str]:
@@ -590,8 +603,10 @@ def _problem(table: pa.Table, about: About) -> str:
     for name in ("official", "exact", "f1"):
         column = table[name]
         extremes = pc.min_max(column).as_py()
+        lowest = extremes["min"] or 0.0
+        highest = extremes["max"] or 0.0
         is_nan = pc.any(pc.is_nan(column)).as_py()
-        if is_nan or not 0 <= (extremes["min"] or 0) <= (extremes["max"] or 0) <= 1:
+        if is_nan or lowest < 0 or highest > 1:
             return f"{name} is not in [0, 1]"
         if column.null_count != table["official"].null_count:
             return f"{name} is not there for each answer"

@@ -234,7 +234,8 @@ class Tally:
                 counts["spent"] += 1
         if score < 1:
             counts["cut_off"] += self._is_cut_off(answer, is_empty=is_empty)
-        if reasoning.is_in(text if self._thinking else answer.text or ""):
+        scored = text if self._thinking else answer.text
+        if scored and reasoning.is_in(scored):
             counts["reasoning"] += 1
         if has_reasoning and not self._thinking:
             counts["apart"] += 1
