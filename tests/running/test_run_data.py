@@ -136,6 +136,8 @@ def test_a_run_is_scored_on_the_rows_that_it_read_wherever_it_is_scored(
     copy.rename(tmp_path / "moved")
     succeeded(evaluate("score", tmp_path / "run"))  # what this machine found, of the same answers
     (tmp_path / "run" / "results.json").unlink()
+    (tmp_path / "run" / "scores.parquet").unlink()
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # of a machine that scored nothing
     message = refusal(evaluate("score", tmp_path / "run"))
     assert "--data is missing: give the folder or Hub repo of the rows" in message
     succeeded(evaluate("score", tmp_path / "run", "--data", tmp_path / "moved"))
