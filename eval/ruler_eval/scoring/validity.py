@@ -230,15 +230,14 @@ class Tally:
         is_empty = not text.strip()
         if is_empty:
             counts["empty"] += 1
-            if has_reasoning and answer.finish == "length":
-                counts["spent"] += 1
+            counts["spent"] += has_reasoning and answer.finish == "length"
         if score < 1:
             counts["cut_off"] += self._is_cut_off(answer, is_empty=is_empty)
-        scored = text if self._thinking else answer.text
-        if scored and reasoning.is_in(scored):
-            counts["reasoning"] += 1
-        if has_reasoning and not self._thinking:
-            counts["apart"] += 1
+        if self._thinking:
+            counts["reasoning"] += reasoning.is_in(text)
+        else:
+            counts["reasoning"] += reasoning.is_in(answer.text or "")
+            counts["apart"] += has_reasoning
 
     def _count_origin(self, answer: Answer) -> None:
         if answer.provider:
