@@ -52,22 +52,25 @@ class PromptTemplate:
 
 def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
     """Return the prompt for a query; `place` is the ordinal of one value among those of the key."""
-    kind, singular = params.value_type, params.value_type.removesuffix("s")
+    kind = params.value_type
+    singular = params.value_type.removesuffix("s")
     single = params.answers == 1
     # With one value to return, upstream rewrites its template word by word to the singular.
     which, noun, verb = ("is", singular, "is") if single else ("are all", kind, "are")
-    subject = f"{place} " * bool(place) + f"special magic {noun} for {query}"
+    subject = f"special magic {noun} for {query}"
+    if place:
+        subject = f"{place} {subject}"
     question = f"What {which} the {subject} mentioned in the provided text?"
     if params.none != "no":
         question += " If the provided text does not mention it, answer: none."
     several = not single or params.ordinal or params.wording == "associated"
     head = _instruction(params, several, kind if several else singular)
-    return PromptTemplate(
-        head=head if params.question_at == "after" else f"{question}\n\n{head}",
-        tail="\n",
-        question="" if params.question_at == "before" else question,
-        prefix=f" The {subject} mentioned in the provided text {verb}",
-    )
+    if params.question_at != "after":
+        head = f"{question}\n\n{head}"
+    if params.question_at == "before":
+        question = ""
+    prefix = f" The {subject} mentioned in the provided text {verb}"
+    return PromptTemplate(head, "\n", question, prefix)
 
 
 def _instruction(params: Niah, several: bool, kind: str) -> str:
@@ -83,9 +86,15 @@ def _instruction(params: Niah, several: bool, kind: str) -> str:
     if params.instruction == "short":
         return f"Find the special magic {kind} in this text.\n"
     if several:
-        state, quantity, keys, it = "Some of its sentences state", "all", "their keys", "them"
+        state = "Some of its sentences state"
+        quantity = "all"
+        keys = "their keys"
+        it = "them"
     else:
-        state, quantity, keys, it = "One or more of its sentences state a", "every", "its key", "it"
+        state = "One or more of its sentences state a"
+        quantity = "every"
+        keys = "its key"
+        it = "it"
     return (
         f"Below is a long text. {state} special magic {kind}, and all the others are of no "
         f"importance. Read the text to its end and remember {quantity} special magic {kind} "
@@ -95,10 +104,11 @@ def _instruction(params: Niah, several: bool, kind: str) -> str:
 
 def vt(params: Vt, value: str, names: int | str) -> PromptTemplate:
     """Return the prompt for a value that a number of variables have."""
-    scrambled = " The assignments are in no particular order." * (params.order == "scrambled")
+    head = "Memorize and track the chain(s) of variable assignment hidden in the following text."
+    if params.order == "scrambled":
+        head += " The assignments are in no particular order."
     return PromptTemplate(
-        "Memorize and track the chain(s) of variable assignment hidden in the following text."
-        f"{scrambled}\n\n",
+        f"{head}\n\n",
         "\n",
         f"Question: Find all variables that are assigned the value {value} in the text above.",
         " Answer: According to the chain(s) of variable assignment in the text above, "
@@ -157,10 +167,12 @@ def qa(params: Qa, query: str) -> PromptTemplate:
 
 def graph(params: Graph, node: str) -> PromptTemplate:
     """Return the prompt for the parents of a node, or for the nodes near it."""
-    query, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
+    query = f"nodes that have an edge to {node}"
+    answer = f"nodes have an edge to {node}"
     if params.ask == "within":
         condition = f"can be reached from {node} within {params.steps} steps"
-        query, answer = f"nodes other than {node} that {condition}", f"other nodes {condition}"
+        query = f"nodes other than {node} that {condition}"
+        answer = f"other nodes {condition}"
     return PromptTemplate(
         "Memorize the directed graph in the following list of edges, where A -> B is an edge from "
         "A to B.\n\n",
@@ -174,8 +186,10 @@ def graph(params: Graph, node: str) -> PromptTemplate:
 KEY = "One of the special magic numbers for {} is: "
 QUESTION = "Question {}: "
 DOCUMENT = "Document {}:\n"
-#: Behind a number that a key has; between questions, and between documents.
-PERIOD, EMPTY_LINE = ".\n", "\n\n"
+#: Behind a number that a key has.
+PERIOD = ".\n"
+#: Between questions, and between documents.
+EMPTY_LINE = "\n\n"
 
 _COPY_ONE = (
     "Below are some questions. I will ask you to copy one of them. Please copy and paste the "
@@ -283,5 +297,7 @@ def ruler2(
 
 
 def _example_text(params: Ruler2, question: str, example: Example) -> str:
-    copy = f"{QUESTION.format(example.number)}{example.text}\n" * (params.level == "medium")
-    return f"{question.format(example.number)}\n{copy}Solution: \\boxed{{{example.letter}}}"
+    text = f"{question.format(example.number)}\n"
+    if params.level == "medium":
+        text += f"{QUESTION.format(example.number)}{example.text}\n"
+    return f"{text}Solution: \\boxed{{{example.letter}}}"

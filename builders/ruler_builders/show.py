@@ -51,7 +51,10 @@ class Listing:
 def _cell(key: str, value: object) -> str:
     if isinstance(value, list):
         return str(len(value))
-    return str(value)[:HASH] if key in ("sha256", "fingerprint", "revision") else str(value)
+    text = str(value)
+    if key in ("sha256", "fingerprint", "revision"):
+        text = text[:HASH]
+    return text
 
 
 @dataclass(frozen=True)
@@ -82,22 +85,20 @@ class ProcedurePage:
             for entry in evidence
         ]
         lines += ["", "The sources do not say:", *(f"- {text}" for text in unknown)]
-        lines += ["", "No option repeats:"]
+        if differs:
+            lines += ["", "No option repeats:"]
         lines += [
             f"- {entry['item']}: {entry['theirs']}; here: {entry['ours']}" for entry in differs
         ]
-        return "\n".join(lines if differs else lines[:-2])
+        return "\n".join(lines)
 
 
 def _plain(value: object) -> str:
     if value is None:
         return "open"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _shown(digest: str) -> str:
-    """Return the first digits of a digest."""
-    return digest.removeprefix("sha256:")[:12] or "not recorded"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,9 @@ class ShownConfigs:
         )
         for name, info in self.manifest.configs.items():
             floor = f"{100 * info.floor.score:.1f}" if info.floor else "not recorded"
-            digests = (_shown(digest) for digest in (info.question_digest, info.digest))
-            table.add_row(name, str(info.rows), floor, *digests)
+            questions = info.question_digest.removeprefix("sha256:")[:12]
+            content = info.digest.removeprefix("sha256:")[:12]
+            table.add_row(name, str(info.rows), floor, questions, content)
         return table
 
 
@@ -202,7 +204,7 @@ class FoundRows:
     def to_record(self) -> dict[str, Any]:
         """Return the release and its snippets."""
         result = self.result
-        release = self.result.release
+        release = result.release
         return {
             "model": result.model,
             "fingerprint": self._fingerprint,
@@ -216,21 +218,25 @@ class FoundRows:
     @property
     def _fingerprint(self) -> str | None:
         tokenizer = self.result.tokenizer
-        return (tokenizer.identity or tokenizer.fingerprint) if tokenizer else None
+        if tokenizer is None:
+            return None
+        return tokenizer.identity or tokenizer.fingerprint
 
     def __str__(self) -> str:
         result = self.result
-        release = self.result.release
+        release = result.release
         fingerprint = self._fingerprint or "not available; the index lists the model"
         head = f"tokenizer of {result.model}: {fingerprint}"
-        head = f"{result.model}: {result.note}" if result.note else head
+        if result.note:
+            head = f"{result.model}: {result.note}"
         if release:
-            reserve = f", {release.reserve:,} tokens kept free" if release.reserve else ""
-            where = f"{release.repo} {release.tag}, commit {release.commit}{reserve}"
+            where = f"{release.repo} {release.tag}, commit {release.commit}"
+            if release.reserve:
+                where += f", {release.reserve:,} tokens kept free"
             return "\n".join([head, where, f"  {result.load}", f"  {result.run}"])
-        none = (
-            f"{self.repo}: no rows for it" if self.repo else "no repo to look in (--in org/ruler)"
-        )
+        none = "no repo to look in (--in org/ruler)"
+        if self.repo:
+            none = f"{self.repo}: no rows for it"
         return "\n".join([head, f"{none}; build them:", f"  {result.build}"])
 
 

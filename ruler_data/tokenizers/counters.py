@@ -64,13 +64,13 @@ def gigatoken_counter(name: str, load: Callable[[Any], Any]) -> Counter:
     try:
         import gigatoken
     except ImportError as error:
-        msg = "counter gigatoken is not installed; pip install -e '.[build]' in the checkout"
-        raise UsageError(msg) from error
+        raise UsageError(
+            "counter gigatoken is not installed; pip install -e '.[build]' in the checkout"
+        ) from error
     try:
         tokenizer = load(gigatoken)
     except Exception as error:  # it raises bare exceptions for what it does not support
-        msg = f"counter gigatoken cannot load {name}: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"counter gigatoken cannot load {name}: {error}") from error
     return Counter(f"gigatoken {version('gigatoken')}", tokenizer.encode)
 
 
@@ -120,5 +120,6 @@ def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> Non
     if mismatch is None and fast.count(batch) != reference.count(batch):
         mismatch = batch[0]
     if mismatch is not None:
-        msg = f"{fast.version} gives other ids than {reference.version} on {quote(mismatch)}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"{fast.version} gives other ids than {reference.version} on {quote(mismatch)}"
+        )

@@ -49,17 +49,16 @@ def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
     Raises:
         UsageError: it is not text.
     """
-    path, where = folder / FILES[2], f"tokenizer {name}: its chat template"
+    path = folder / FILES[2]
+    where = f"tokenizer {name}: its chat template"
     try:
         source = read_text(path, TEMPLATE_BYTES) if path.exists() else config.get("chat_template")
         if isinstance(source, list):  # several named templates
             source = next((t["template"] for t in source if t["name"] == "default"), None)
     except (OSError, UnicodeDecodeError, KeyError, TypeError) as error:
-        msg = f"{where} cannot be read ({type(error).__name__})"
-        raise UsageError(msg) from error
+        raise UsageError(f"{where} cannot be read ({type(error).__name__})") from error
     if source and not isinstance(source, str):
-        msg = f"{where} is {type(source).__name__}, not text"
-        raise UsageError(msg)
+        raise UsageError(f"{where} is {type(source).__name__}, not text")
     return source or ""
 
 
@@ -223,7 +222,9 @@ class HfTokenizer(PromptTokenizer):
             bos = [self.bos_id]  # the template, which is not used here, would write it
         counter = self._fast.counter if self._fast else self._stock
         ids = counter.ids(text)
-        return np.concatenate([np.array(bos, dtype=np.uint32), ids]) if bos else ids
+        if bos:
+            ids = np.concatenate([np.array(bos, dtype=np.uint32), ids])
+        return ids
 
     def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
@@ -291,8 +292,9 @@ class HfTokenizer(PromptTokenizer):
         """Return the token that the tokenizer puts before every text, or None."""
         plain = self._ask(self._file.ids, "a")
         full = self._ask(self._file.ids, "a", special=True)
-        is_added = len(full) > len(plain) and full[0] != plain[0]
-        return full[0] if is_added else None
+        if len(full) > len(plain) and full[0] != plain[0]:
+            return full[0]
+        return None
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
@@ -301,7 +303,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     Raises:
         UsageError: it is not an object of JSON.
     """
-    path, where = folder / FILES[1], f"tokenizer {name}"
+    path = folder / FILES[1]
+    where = f"tokenizer {name}"
     if not path.exists():
         return {}
     try:

@@ -115,8 +115,9 @@ class MistralCommonTokenizer(PromptTokenizer):
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
         """Return the text of a prompt as the library decodes it."""
-        turn = content if variables is None else self.decode(self._turn(content))
-        return turn + answer_prefix
+        if variables is None:
+            return content + answer_prefix
+        return self.decode(self._turn(content)) + answer_prefix
 
     def decode(self, ids: Sequence[int] | Ids, *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
@@ -135,7 +136,8 @@ class MistralCommonTokenizer(PromptTokenizer):
         return list(self._tokenizer.encode_chat_completion(request).tokens)
 
     def _checked_fast(self, probes: Probes) -> Fast:
-        name, reference = self._path.name, self._reference
+        name = self._path.name
+        reference = self._reference
         fast = whole = _fast(self._path, self._path.stat().st_mtime_ns)
         if not name.endswith(".json"):
 
@@ -154,8 +156,7 @@ class MistralCommonTokenizer(PromptTokenizer):
                     texts = (text for prompt in prompts for text in prompt)
                     check_parity(fast, reference, texts)
                     return number
-            msg = f"the chat template of {name} is not one that the fast counter has"
-            raise UsageError(msg)
+            raise UsageError(f"the chat template of {name} is not one that the fast counter has")
 
         frame = FRAMES[check()]
         return Fast(fast, partial(self._framed, fast, frame))
@@ -163,8 +164,10 @@ class MistralCommonTokenizer(PromptTokenizer):
     @staticmethod
     def _framed(counter: Counter, frame: Frame, content: Text, answer_prefix: str) -> int:
         turn = b"".join(map(utf8, (frame.before, content, frame.after)))
-        texts = [turn, *([answer_prefix.encode()] if answer_prefix else [])]
-        return frame.specials + sum(counter.count([text])[0] for text in texts)
+        tokens = frame.specials + counter.count([turn])[0]
+        if answer_prefix:
+            tokens += counter.count([answer_prefix.encode()])[0]
+        return tokens
 
 
 @lru_cache(maxsize=2)

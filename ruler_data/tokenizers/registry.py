@@ -64,8 +64,14 @@ class Packaged:
     @property
     def special_tokens(self) -> list[str]:
         """The text of each special token."""
-        runs = ((token, 0, 1) if isinstance(token, str) else token for token in self.special)
-        return [text.format(first + n) for text, first, count in runs for n in range(count)]
+        texts = list[str]()
+        for token in self.special:
+            if isinstance(token, str):
+                texts.append(token)
+            else:
+                text, first, count = token
+                texts += [text.format(number) for number in range(first, first + count)]
+        return texts
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,9 @@ class Known:
     @property
     def ids(self) -> tuple[str, ...]:
         """Hub ids of the models that are known to have it."""
-        return (self.source, *self.models) if self.revision else (*self.models,)
+        if self.revision is None:
+            return tuple(self.models)
+        return (self.source, *self.models)
 
 
 def _known(values: dict[str, Any]) -> Known:
@@ -140,8 +148,10 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
     if spec and path.is_dir():
         return load_folder(path, check_name("tokenizer", path.resolve().name))
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
-        msg = f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; "
-        raise UsageError(msg + _known_names(spec))
+        raise UsageError(
+            f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; "
+            f"{_known_names(spec)}"
+        )
     owner, name = spec.split("/")
     check_name("tokenizer", owner)
     on_hub = partial(_hub_files, spec, None, allow_download)
@@ -208,9 +218,10 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
     else:
         mistral = [*folder.glob("tekken*.json"), *folder.glob("*.model.v*")]
         if len(mistral) != 1:
-            where, problem = f"tokenizer {quote(str(folder))}", f"the folder holds no {FILES[0]}"
-            remedy = "save one with AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
-            raise UsageError(where, f"{problem}; {remedy}")
+            raise UsageError(
+                f"tokenizer {quote(str(folder))}: the folder holds no {FILES[0]}; save one with "
+                "AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
+            )
         tokenizer = MistralCommonTokenizer(mistral[0], name)
     copy = cache_dir("tokenizers", tokenizer.info.fingerprint, name)
     with suppress(OSError, RulerError):  # without a copy, the user has to name the tokenizer
@@ -279,8 +290,10 @@ def _first_available(
 def _known_names(spec: str) -> str:
     close_to = [name for name in (*REGISTRY, *ALIASES) if name != spec]
     close = get_close_matches(spec.lower(), close_to, 3, 0.5)
-    near = f"close names: {', '.join(close)}; " if close else ""
-    return f"{near}`ruler-data list tokenizers` lists all {len(REGISTRY)}"
+    remedy = f"`ruler-data list tokenizers` lists all {len(REGISTRY)}"
+    if close:
+        remedy = f"close names: {', '.join(close)}; {remedy}"
+    return remedy
 
 
 def _fetch_files(
@@ -322,8 +335,10 @@ def _converted(packaged: Packaged, allow_download: bool) -> Location:
     return _cached(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
 
 
-#: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
-RANKED, SPECIAL = "tiktoken.model", 256
+#: A file of ranks in tiktoken's format.
+RANKED = "tiktoken.model"
+#: Number of special tokens that follow the ranks.
+SPECIAL = 256
 
 
 def _ranked(name: str, entry: Known, allow_download: bool) -> Location:
@@ -346,11 +361,13 @@ def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
         ranks = read_ranks(data)
         texts = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        msg = f"tokenizer {name}: its ranks cannot be read ({type(error).__name__}: {error})"
-        raise UsageError(msg) from error
+        raise UsageError(
+            f"tokenizer {name}: its ranks cannot be read ({type(error).__name__}: {error})"
+        ) from error
     numbers = range(len(ranks), len(ranks) + SPECIAL)
     special = {texts.get(n, f"<|reserved_token_{n}|>"): n for n in numbers}
-    bos, template = next(iter(special)), template_source(folder, config, name)
+    bos = next(iter(special))
+    template = template_source(folder, config, name)
     key = [hashlib.sha256(data).hexdigest(), *split, *special, template]
     pattern = "|".join(split)
     return _cached(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
@@ -398,9 +415,11 @@ def inventory() -> list[dict[str, str]]:
     for name, entry in REGISTRY.items():
         try:
             info = load_tokenizer(name, allow_download=False).info
-            fingerprint, where = info.identity or info.fingerprint, "yes"
+            fingerprint = info.identity or info.fingerprint
+            where = "yes"
         except UsageError:
-            fingerprint, where = "-", "no: downloaded when first needed"
+            fingerprint = "-"
+            where = "no: downloaded when first needed"
         records.append(
             {
                 "name": name,

@@ -77,8 +77,7 @@ class TiktokenTokenizer(PromptTokenizer):
         return "" if counter == "auto" else super().use(counter)
 
     def _checked_fast(self, probes: Probes) -> Fast:
-        msg = "counter gigatoken does not read tiktoken's encodings"
-        raise UsageError(msg)
+        raise UsageError("counter gigatoken does not read tiktoken's encodings")
 
 
 def _load(source: str, name: str, encoding: Encoding, allow_download: bool) -> "tiktoken.Encoding":
@@ -91,16 +90,14 @@ def _load(source: str, name: str, encoding: Encoding, allow_download: bool) -> "
     try:
         if not (cache / file).is_file():
             if not allow_download:
-                msg = "it is not in tiktoken's cache, and downloads are off"
-                raise RulerError(msg)
+                raise RulerError("it is not in tiktoken's cache, and downloads are off")
             download(encoding.url, encoding.sha256, cache, name=file)
         return tiktoken.get_encoding(source)
     except (RulerError, OSError, ValueError) as error:
         remedy = "set TIKTOKEN_CACHE_DIR to a folder that has it"
         if source == "o200k_base":
             remedy += ": litellm/litellm_core_utils/tokenizers of the package litellm"
-        msg = f"tokenizer {name}: {error}; offline, {remedy}"
-        raise UsageError(msg) from error
+        raise UsageError(f"tokenizer {name}: {error}; offline, {remedy}") from error
 
 
 def read_ranks(data: bytes) -> dict[bytes, int]:

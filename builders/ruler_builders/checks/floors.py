@@ -51,7 +51,8 @@ class FloorMeter:
     """Measures the floor of a config with `rows` rows, which are added one by one."""
 
     def __init__(self, task: Task, rows: int) -> None:
-        self._task, self._rows = task, max(rows, 1)
+        self._task = task
+        self._rows = max(rows, 1)
         self._scores: dict[str, list[float]] = {}
         self._questions = list[Row]()
 
@@ -87,7 +88,10 @@ def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy that reads the context of a row, in [0, 1]."""
     counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
     answers = dict[str, Sequence[str]]()
-    for size in {1, len(row.outputs)} if task.metric in ALL else {1}:
+    sizes = {1}
+    if task.metric in ALL:
+        sizes.add(len(row.outputs))
+    for size in sizes:
         prefix = "" if size == len(row.outputs) else "one: "
         answers |= {f"{prefix}{name}": texts for name, texts in _choices(counts, forms, size)}
     if isinstance(task.params, Cwe | Fwe):  # that is the question itself
@@ -108,32 +112,33 @@ def _half_read(params: Niah | Ruler2, row: Row) -> dict[str, list[str]]:
     if isinstance(params, Ruler2):
         pairs = [(text.label, text.text) for text in ruler2_rows.labelled_texts(row.context)]
         key, place = ruler2_rows.query_of(params, row)
-        number = int(place[0]) - 1 if place else -1
-    else:
-        needles = needle_sentences(row.context) if params.ordinal else []
-        needles.sort(key=lambda needle: needle.spans)
+        if not place:
+            return {}
+        number = int(place[0]) - 1
+    elif params.ordinal:
+        needles = sorted(needle_sentences(row.context), key=lambda needle: needle.spans)
         pairs = [(needle.key, needle.value) for needle in needles]
-        key, place = next(iter(queried_keys(row)), ""), place_of(row)
-        number = ORDINALS.index(place) if place in ORDINALS else -1
-    if number < 0:
+        key = queried_keys(row)[0]
+        number = ORDINALS.index(place_of(row))
+    else:
         return {}
     by_key: dict[str, list[str]] = {}
     for label, value in pairs:
         by_key.setdefault(label, []).append(value)
     most = max(map(len, by_key.values()), default=0)
     fullest = [values for values in by_key.values() if len(values) == most]
-    answers = {
-        f"the place, of key {nth}": [values[number]]
-        for nth, values in enumerate(fullest[:4], 1)
-        if number < most
-    }
-    values = enumerate(by_key.get(key, ()), 1)
-    return answers | {f"value {nth} of the key": [value] for nth, value in values}
+    answers = dict[str, list[str]]()
+    for nth, values in enumerate(fullest[:4], 1):
+        answers[f"the place, of key {nth}"] = values[number : number + 1]
+    for nth, value in enumerate(by_key.get(key, ()), 1):
+        answers[f"value {nth} of the key"] = [value]
+    return answers
 
 
 def score(task: Task, outputs: Sequence[str], texts: Sequence[str]) -> float:
     """Return the headline score of an answer that lists these texts; case is ignored."""
-    answer, gold = ", ".join(texts).lower(), [output.lower() for output in outputs]
+    answer = ", ".join(texts).lower()
+    gold = [output.lower() for output in outputs]
     if task.headline == "exact":
         return float(sorted(answer.split(", ")) == sorted(gold))
     if task.metric == "letter":
@@ -169,7 +174,9 @@ def blind_floor(task: Task, rows: Sequence[Row]) -> tuple[float, str]:
         ]
         results[f"constant {text[:60]!r}"] = sum(scores_of_others) / max(len(scores_of_others), 1)
     best = max(results, key=results.__getitem__)
-    return (round(results[best], 4), best) if results[best] else (0.0, "any")
+    if not results[best]:
+        return 0.0, "any"
+    return round(results[best], 4), best
 
 
 def _without_context(task: Task, row: Row, gold: Counter[str]) -> tuple[str, str, str]:
@@ -209,7 +216,9 @@ def _choices(
     often = np.fromiter(counts.values(), dtype=np.int64, count=len(texts))
     sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     forms = Counter(form_of.values())
-    alone = np.array([forms[form_of[text]] for text in texts]) if len(forms) > 1 else sizes * 0
+    alone = np.zeros_like(sizes)
+    if len(forms) > 1:
+        alone = np.array([forms[form_of[text]] for text in texts])
     alike = _likeness(texts)
     keys: dict[str, NDArray[np.int64]] = {
         "shortest": sizes,
@@ -269,15 +278,16 @@ def _variables(row: Row) -> Candidates:
     """Return the variables chain by chain; the form is the length of the chain."""
     text = row.context.rpartition("Memorize and track ")[2]  # behind the example
     lines = (block.partition("\n")[0] for block in f"\n{text}".split("\nVAR ")[1:])
-    source = {
-        name: value.removeprefix("VAR ").strip()
-        for name, _, value in (line.partition(" = ") for line in lines)
-    }
+    source: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(" = ")
+        source[name] = value.removeprefix("VAR ").strip()
     first: dict[str, str] = {}  # variable of the chain of each
     for name in source:
         path: dict[str, None] = {}
         while name in source and name not in first and name not in path:
-            path[name], name = None, source[name]
+            path[name] = None
+            name = source[name]
         first |= dict.fromkeys(path, first.get(name) or next(reversed(path), name))
     chains: dict[str, list[str]] = {}
     for name in source:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,27 +66,33 @@ def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Nee
 
     With keys, only the text around them is read, which is many times faster.
     """
-    stretches = [(0, len(text))] if keys is None else _surroundings(text, keys)
-    filed: dict[str, re.Match[str]] | None = None
+    stretches = [(0, len(text))]
+    if keys is not None:
+        stretches = _surroundings(text, keys)
     needles = list[Needle]()
-    for wording, beginning, form in _FORMS:
-        for start, end in stretches:
-            if text.find(beginning, start, end) < 0:
+    for (wording, beginning, form), (start, end) in product(_FORMS, stretches):
+        if text.find(beginning, start, end) < 0:
+            continue  # without the slower regular expression
+        for match in form.finditer(text, start, end):
+            if keys is not None and match["key"] not in keys:
                 continue
-            for match in form.finditer(text, start, end):
-                value, spans = match["value"], [match.span()]
-                if keys is not None and match["key"] not in keys:
+            value = match["value"]
+            spans = [match.span()]
+            if wording == "split":
+                filed = _filed(text).get(value)
+                if filed is None:
                     continue
-                if wording == "split":
-                    if filed is None:
-                        filed = {entry["key"]: entry for entry in _FILED.finditer(text)}
-                    if value not in filed:
-                        continue
-                    spans = sorted([match.span(), filed[value].span()])
-                    value = filed[value]["value"]
-                kind = match["kind"] if "kind" in form.groupindex else ""
-                needles.append(Needle(kind, match["key"], value, wording, tuple(spans)))
+                value = filed["value"]
+                spans = sorted([*spans, filed.span()])
+            kind = match.groupdict().get("kind", "")
+            needles.append(Needle(kind, match["key"], value, wording, tuple(spans)))
     return needles
+
+
+@lru_cache(maxsize=1)  # every split needle of a text needs them
+def _filed(text: str) -> dict[str, re.Match[str]]:
+    """Return the second sentences of split needles, by alias."""
+    return {entry["key"]: entry for entry in _FILED.finditer(text)}
 
 
 def _surroundings(text: str, keys: Iterable[str]) -> list[tuple[int, int]]:
@@ -161,7 +168,9 @@ def _numbers(bits: int) -> pa.Array:
 def queried_keys(row: Row) -> list[str]:
     """Return the keys that a question is about, or the description of one."""
     match = _QUERY.search(question_of(row))
-    return re.split(r", and |, ", match[1]) if match else []
+    if match is None:
+        return []
+    return re.split(r", and |, ", match[1])
 
 
 def place_of(row: Row) -> str:
@@ -178,10 +187,12 @@ VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 
 def template_of(task: Task, row: Row) -> PromptTemplate:
     """Return the fixed text of the prompt of one of RULER's own families, with its question."""
-    params, question = task.params, question_of(row)
+    params = task.params
+    question = question_of(row)
     match params:
         case Niah():
-            query, ordinal = _QUERY.search(question), place_of(row) if params.ordinal else ""
+            query = _QUERY.search(question)
+            ordinal = place_of(row) if params.ordinal else ""
             return prompts.niah(params, query[1] if query else "KEY", ordinal)
         case Vt():
             value = VALUE.search(question)
@@ -194,8 +205,7 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
         case Qa():
             return prompts.qa(params, question.rpartition("Question: ")[2].strip())
         case _:
-            msg = f"the prompts of the family {params.family} cannot be parsed"
-            raise NotImplementedError(msg)
+            raise NotImplementedError(f"the prompts of the family {params.family} cannot be parsed")
 
 
 def question_of(row: Row) -> str:

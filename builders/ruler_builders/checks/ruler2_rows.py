@@ -9,7 +9,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
-from ruler_builders import prompts as prompts
+from ruler_builders import prompts
 from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 
@@ -57,13 +57,17 @@ def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
         return _solve_documents(row, texts)
     label, ordinal = _query(row)
     matches = [text for text in texts if text.label == label]
-    evidence, answers = [text.whole for text in matches], [text.text for text in matches]
+    evidence = [text.whole for text in matches]
+    answers = [text.text for text in matches]
     if not matches or len(set(answers)) != len(answers):
         complaint = f"{len(matches)} texts for {label}, or one occurs twice"
         return frozenset(answers), evidence, complaint
     if "\\boxed" in row.context.partition("\n\n")[0]:
         letters = frozenset(row.outputs) & frozenset("ABCD")
-        return letters, evidence, "" if len(matches) == 1 else "several questions to solve"
+        complaint = ""
+        if len(matches) > 1:
+            complaint = "several questions to solve"
+        return letters, evidence, complaint
     if ordinal:
         place = prompts.PLACES.index(ordinal)
         return frozenset(answers[place : place + 1]), evidence, ""
@@ -81,23 +85,32 @@ def _query(row: Row) -> tuple[str, str]:
 def _solve_documents(
     row: Row, texts: list[LabelledText]
 ) -> tuple[frozenset[str], list[str] | None, str]:
+    if row.question.startswith("Text: "):
+        return _copied_document(row, texts)
     evidence = {row.context[span.start : span.end] for span in row.evidence}
     gold = [text for text in texts if text.whole in evidence]
-    if row.question.startswith("Text: "):
-        query = row.question.removeprefix("Text: ").partition("\nMost relevant document index:")[0]
-        matches = [text for text in texts if text.text == query]
-        return frozenset(text.label for text in matches), [text.whole for text in matches], ""
     if len(gold) != _GOLD:
         return frozenset(), None, f"{len(gold)} gold documents"
     if "Index of the most relevant document" in row.question:
         return frozenset(text.label for text in gold), None, ""
     if row.outputs in (("yes",), ("no",)):
         return frozenset(row.outputs), None, ""
-    gold_text = "\n".join(text.text for text in gold).lower()
-    distractors = "\n".join(text.text for text in texts if text.whole not in evidence).lower()
-    if stray := [answer for answer in row.outputs if answer.lower() in distractors]:
+    distractors = [text for text in texts if text.whole not in evidence]
+    if stray := _answers_in(distractors, row):
         return frozenset(row.outputs), None, f"{stray[0]!r} stands in another document"
-    return frozenset(output for output in row.outputs if output.lower() in gold_text), None, ""
+    return frozenset(_answers_in(gold, row)), None, ""
+
+
+def _copied_document(row: Row, texts: list[LabelledText]) -> tuple[frozenset[str], list[str], str]:
+    query = row.question.removeprefix("Text: ").partition("\nMost relevant document index:")[0]
+    matches = [text for text in texts if text.text == query]
+    return frozenset(text.label for text in matches), [text.whole for text in matches], ""
+
+
+def _answers_in(documents: list[LabelledText], row: Row) -> list[str]:
+    """Return the gold answers that stand in documents; case is ignored."""
+    whole = "\n".join(document.text for document in documents).lower()
+    return [answer for answer in row.outputs if answer.lower() in whole]
 
 
 _GOLD = 2
@@ -115,19 +128,22 @@ def task_of_prompt(text: str) -> tuple[str, str, str]:
         at = text.rfind(start) + 1
         if text.startswith(head) and at and re.fullmatch(form, text[at:], re.DOTALL):
             examples = text.find("\n\nHere are some examples to help you understand the task:")
-            at = at if examples < 0 else examples + 2
+            if examples >= 0:
+                at = examples + 2
             return f"{kind}_{level}", text[:at], text[at:]
-    msg = f"no prompt of RULER v2: {text[:60]!a}"
-    raise ValueError(msg)
+    raise ValueError(f"no prompt of RULER v2: {text[:60]!a}")
 
 
 def gold_texts(params: Ruler2, row: Row) -> list[str]:
     """Return the labelled texts that the gold answers show, for rows without evidence."""
-    texts, (query, _) = labelled_texts(row.context), query_of(params, row)
+    texts = labelled_texts(row.context)
+    query, _ = query_of(params, row)
     if params.kind == "qa" and params.level in ("medium", "hard"):
         answers = [output.lower() for output in row.outputs]
         matches = [text for text in texts if any(output in text.text.lower() for output in answers)]
-        return [text.whole for text in matches] if len(matches) == 1 else []
+        if len(matches) != 1:
+            return []
+        return [matches[0].whole]
     return [text.whole for text in texts if text.label in (query, *row.outputs)]
 
 

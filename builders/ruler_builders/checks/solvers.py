@@ -17,6 +17,7 @@ from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import (
     COUNTED,
     VALUE,
+    Needle,
     needle_sentences,
     question_of,
     word_list,
@@ -69,7 +70,8 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
         else:
             yield f"column outputs does not contain {difference[0]!r}, which the prompt gives"
     yield from _evidence_findings(row, solution.evidence)
-    if row.haystack not in (None, span := haystack_of(task, row.context)):  # None in imported rows
+    span = haystack_of(task, row.context)
+    if row.haystack not in (None, span):  # None in imported rows
         yield f"column haystack is {row.haystack}, the prompt's is {span}"
 
 
@@ -126,8 +128,10 @@ _OPENINGS: dict[type, Callable[[str], int]] = {
     Ruler2: lambda text: text.find("\n") + 1 + text.startswith("\n\n", text.find("\n")),
 }
 
-#: Room (tokens) from which every row must fill at least this share of it.
-FULL_FROM, LEAST_FILL = 4096, 0.99
+#: Room (tokens) from which every row must fill it.
+FULL_FROM = 4096
+#: Least share of such a room.
+LEAST_FILL = 0.99
 
 
 def fill_finding(
@@ -143,7 +147,8 @@ def fill_finding(
     >>> fill_finding(TASKS["vt"], 5096, 1000, [4090, 4054, 4060])[0]
     1
     """
-    room, least = length - reserve, min(lengths, default=0)
+    room = length - reserve
+    least = min(lengths, default=0)
     needed = math.ceil(LEAST_FILL * room)
     short = sum(tokens < needed for tokens in lengths)
     if not (short and task.fills and room >= FULL_FROM) or task.is_exact:
@@ -170,24 +175,39 @@ def _niah(task: Task, row: Row) -> Solution:
     members = associations().get(query.removeprefix("the "))
     needles = needle_sentences(row.context, members or keys)
     needles.sort(key=lambda needle: needle.spans)
+    evidence = _needle_texts(row, needles)
     values = [needle.value for needle in needles]
-    spans = sorted(span for needle in needles for span in needle.spans)
-    evidence = [row.context[start:end] for start, end in spans]
     if len(set(values)) != len(values):
         return Solution(frozenset(values), evidence, "a value occurs twice")
-    present = {needle.key for needle in needles}
-    if members and present:
-        keys = [*present]
-    missing = [key for key in keys if key not in present]
-    if missing == keys and question_of(row).endswith("does not mention it, answer: none."):
-        return Solution(frozenset({"none"}), evidence)
+    if members and needles:
+        keys = []  # a needle of any thing that the description fits will do
+    missing = _missing_keys(keys, needles)
     if missing:
+        if missing == keys and question_of(row).endswith("does not mention it, answer: none."):
+            return Solution(frozenset({"none"}), evidence)
         return Solution(frozenset(values), evidence, f"no needle for {missing[0]}")
     if place is None:
         return Solution(frozenset(values), evidence)
-    number = ORDINALS.index(place) if place in ORDINALS else len(values)
-    complaint = "" if number < len(values) else f"{len(values)} values, so none is the {place}"
-    return Solution(frozenset(values[number : number + 1]), evidence, complaint)
+    return _value_at(place, values, evidence)
+
+
+def _needle_texts(row: Row, needles: Iterable[Needle]) -> list[str]:
+    """Return the sentences of needles, in the order of the text."""
+    spans = sorted(span for needle in needles for span in needle.spans)
+    return [row.context[start:end] for start, end in spans]
+
+
+def _missing_keys(keys: list[str], needles: Iterable[Needle]) -> list[str]:
+    present = {needle.key for needle in needles}
+    return [key for key in keys if key not in present]
+
+
+def _value_at(place: str, values: list[str], evidence: list[str]) -> Solution:
+    """Return the value at a place, e.g. `third`, among those of a key."""
+    if place not in ORDINALS[: len(values)]:
+        complaint = f"{len(values)} values, so none is the {place}"
+        return Solution(frozenset(), evidence, complaint)
+    return Solution(frozenset({values[ORDINALS.index(place)]}), evidence)
 
 
 def _vt(task: Task, row: Row) -> Solution:
@@ -229,14 +249,17 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 def _cwe(task: Task, row: Row) -> Solution:
     words = word_list(row.context[slice(*haystack_of(task, row.context))].strip())
-    word, most = COUNTED.search(row.question), _MOST.search(row.question)
+    word = COUNTED.search(row.question)
+    most = _MOST.search(row.question)
     queried = {word[1]} if word else {*row.outputs}
     evidence = words.occurrences(queried)
     if not words.is_numbered:
         return Solution(frozenset(), evidence, "the list is not numbered from 1 without gaps")
     if word:
         return Solution(frozenset({str(len(evidence))}), evidence)
-    size = int(most[1]) if most and most[1].isdecimal() else 0
+    size = 0
+    if most and most[1].isdecimal():
+        size = int(most[1])
     return _top(words.ranked(), size, evidence)
 
 
@@ -252,25 +275,29 @@ def _fwe(task: Task, row: Row) -> Solution:
 def _graph(task: Task, row: Row) -> Solution:
     lines = row.context[slice(*haystack_of(task, row.context))].splitlines()
     edges = [line.split(" -> ") for line in lines]
-    node, within = _NODE.search(row.question), _WITHIN.search(row.question)
+    node = _NODE.search(row.question)
+    within = _WITHIN.search(row.question)
     if node is None:
         return Solution(frozenset(), [], "the question asks for no node")
     if any(len(edge) != 2 for edge in edges) or len(set(lines)) != len(lines):
         return Solution(frozenset(), [], "a line is no edge, or occurs twice")
-    if within is None:
-        parents = frozenset(start for start, end in edges if end == node[1])
-        return Solution(parents, [f"{a} -> {b}" for a, b in edges if b == node[1]])
-    ends: dict[str, list[str]] = {}
-    for start, end in edges:
-        ends.setdefault(start, []).append(end)
-    near, last = {node[1]}, {node[1]}
-    inner: set[str] = set()
-    for _ in range(int(within[1])):
-        inner |= last
-        last = {end for start in last for end in ends.get(start, ())} - near
-        near |= last
-    evidence = [f"{a} -> {b}" for a, b in edges if a in inner]
-    return Solution(frozenset(near - {node[1]}), evidence)
+    if within:
+        return _nodes_within(edges, node[1], int(within[1]))
+    parents = frozenset(start for start, end in edges if end == node[1])
+    return Solution(parents, [f"{start} -> {end}" for start, end in edges if end == node[1]])
+
+
+def _nodes_within(edges: list[list[str]], node: str, steps: int) -> Solution:
+    """Return the other nodes that a node reaches in some steps, and the edges that lead there."""
+    reached = {node}
+    last = {node}
+    passed: set[str] = set()
+    for _ in range(steps):
+        passed |= last
+        last = {end for start, end in edges if start in last} - reached
+        reached |= last
+    evidence = [f"{start} -> {end}" for start, end in edges if start in passed]
+    return Solution(frozenset(reached - {node}), evidence)
 
 
 def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solution:
@@ -291,22 +318,25 @@ def _qa(task: Task, row: Row) -> Solution:
     if numbers != [str(number) for number in range(1, len(texts) + 1)]:
         return Solution(frozenset(), None, "the documents are not numbered from 1 without gaps")
     evidence = Counter(row.context[span.start : span.end] for span in row.evidence)
-    gold, often = list(evidence), Counter(texts)
-    if len(gold) != _GOLD_DOCUMENTS.get(source, len(gold) or 1):
-        return Solution(frozenset(), None, f"{len(gold)} gold documents")
-    for number, text in enumerate(gold):
-        if often[text] != evidence[text]:
-            times, spans = often[text], evidence[text]
-            complaint = f"gold document {number} occurs {times} times, evidence {spans}"
-            return Solution(frozenset(), None, complaint)
-    if max(often.values()) > min(often.values()) + 1:
-        complaint = f"documents occur {min(often.values())} to {max(often.values())} times"
+    if complaint := _document_complaint(source, evidence, Counter(texts)):
         return Solution(frozenset(), None, complaint)
-    text = "\n".join(gold).lower()
-    # The answers yes and no of HotpotQA are in no document.
-    verdict = source == "hotpotqa" and row.outputs in (("yes",), ("no",))
-    answers = [answer for answer in row.outputs if verdict or answer.lower() in text]
-    return Solution(frozenset(answers), None)
+    if source == "hotpotqa" and row.outputs in (("yes",), ("no",)):  # they are in no document
+        return Solution(frozenset(row.outputs), None)
+    text = "\n".join(evidence).lower()
+    answers = frozenset(answer for answer in row.outputs if answer.lower() in text)
+    return Solution(answers, None)
+
+
+def _document_complaint(source: str, evidence: Counter[str], often: Counter[str]) -> str:
+    """Return why a question rests on other documents than it should, or why they stand out."""
+    if len(evidence) != _GOLD_DOCUMENTS.get(source, len(evidence) or 1):
+        return f"{len(evidence)} gold documents"
+    for number, (text, spans) in enumerate(evidence.items()):
+        if often[text] != spans:
+            return f"gold document {number} occurs {often[text]} times, evidence {spans}"
+    if max(often.values()) > min(often.values()) + 1:
+        return f"documents occur {min(often.values())} to {max(often.values())} times"
+    return ""
 
 
 def _qa_alone(row: Row) -> Solution:

@@ -7,6 +7,7 @@ is chosen so that the run ends close to its room (tokens).
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import cycle, islice
 from random import Random
 from uuid import UUID
 
@@ -21,7 +22,9 @@ from ruler_data.tasks import DIGITS, PartType
 
 #: Row i begins at line i * STRIDE modulo BEGINNINGS of the stream of needle lines, so all 500
 #: rows of a config begin at different lines.
-STRIDE, BEGINNINGS = 499, 16_384
+STRIDE = 499
+#: First lines that a row can have.
+BEGINNINGS = 16_384
 
 
 def passages(
@@ -52,8 +55,7 @@ def filled_up(lines: Segments, room: int, sources: TokenizedSources) -> Segments
     number = room - lines.total
     if number <= 1:
         return lines
-    text = filling(sources)
-    words = [text[place % len(text)] for place in range(number - 1)]  # and the line feed
+    words = islice(cycle(filling(sources)), number - 1)  # and the line feed
     return Segments.joined([lines, Segments.of(["".join(words).strip()], np.array([number]))])
 
 
@@ -61,13 +63,11 @@ def filled_up(lines: Segments, room: int, sources: TokenizedSources) -> Segments
 def filling(sources: TokenizedSources) -> tuple[str, ...]:
     """Return texts that make a line longer by a token each, in the tokenizer of a build."""
     words = tuple(f" {word}" for word in FILLING.split())
+    count = sources.tokenizer.count
+    (without,) = count(["of of"])
     for texts in (words, ("a",), (" and",), ("\u4e00",)):
-        count = sources.tokenizer.count
-        texts = tuple(
-            text for text in texts if count([f"of{text} of"])[0] == count(["of of"])[0] + 1
-        )
-        sizes = (40, 41, 80)
-        lines = ["".join(texts[at % len(texts)] for at in range(size)) for size in sizes if texts]
+        texts = tuple(text for text in texts if count([f"of{text} of"]) == [without + 1])
+        lines = ["".join(islice(cycle(texts), size)) for size in (40, 41, 80)]
         if texts and np.diff(count(lines)).tolist() == [1, 39]:
             return texts
     problem = "no text is known that makes prompts longer by one token each"
@@ -111,7 +111,9 @@ class NeedleLines:
             self._draw(max(end, 1024))
         barred = [self._lines[text] for text in taken if text in self._lines]
         numbers = np.arange(start, end)
-        return self._segments, numbers[~np.isin(numbers, barred)] if barred else numbers
+        if barred:
+            numbers = numbers[~np.isin(numbers, barred)]
+        return self._segments, numbers
 
     def _draw(self, size: int) -> None:
         """Draw lines; leave out one whose key or value was drawn before."""

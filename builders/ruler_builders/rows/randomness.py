@@ -118,7 +118,9 @@ def depth(seed: int, task: str, index: int, aspect: str) -> float:
 def _depths(seed: int, task: str, block: int, aspect: str) -> NDArray[np.float64]:
     """Return the depths of one needle in a block of 500 rows; cached for neighbouring rows."""
     source = rng(seed, task, block, f"{aspect}/depth")
-    rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
+    rows = np.arange(BLOCK)
+    strata = np.zeros(BLOCK, dtype=np.intp)
+    run = 1
     for radix in RADICES:
         # For every run of the next size and every stratum so far: which row gets which part.
         bits = np.frombuffer(source.randbytes(4 * BLOCK), dtype="<u4").reshape(-1, run, radix)

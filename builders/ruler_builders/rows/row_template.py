@@ -83,12 +83,12 @@ def insert_needles(
         picks = choose(segments.costs, room - needle_tokens, totals=segments.before[1:])
     else:
         picks = numbers[choose(segments.costs[numbers], room - needle_tokens)]
-    totals = segments.costs[picks].cumsum()
+    costs = segments.costs[picks]
+    totals = costs.cumsum()
     ordered = sorted(needles, key=lambda needle: needle.depth)
     places = spread(slots([needle.depth for needle in ordered], totals), len(picks))
     pieces, evidence = _weave(segments, picks, ordered, places, joiner)
-    cost = needle_tokens + (int(totals[-1]) if len(totals) else 0)
-    return Haystack(pieces, evidence, cost, len(picks))
+    return Haystack(pieces, evidence, needle_tokens + int(costs.sum()), len(picks))
 
 
 def slots(depths: Sequence[float], totals: Costs) -> list[int]:

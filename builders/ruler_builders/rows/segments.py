@@ -106,7 +106,8 @@ class Segments:
         [b'a b', b'd']
         """
         text, starts, ends = self._joined(joiner)
-        firsts, lasts = numbers[cuts[:-1]], numbers[cuts[1:] - 1]
+        firsts = numbers[cuts[:-1]]
+        lasts = numbers[cuts[1:] - 1]
         return [
             text[a:b] for a, b in zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         ]
@@ -157,7 +158,9 @@ def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDAr
 @lru_cache(maxsize=2)
 def _together(*segments: Segments) -> pa.StringArray:
     """Return the texts of segments as one array, cached for the next row."""
-    return segments[0].texts if len(segments) == 1 else Segments.joined(segments).texts
+    if len(segments) == 1:
+        return segments[0].texts  # no copy
+    return Segments.joined(segments).texts
 
 
 def count_segments(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:
@@ -187,9 +190,11 @@ def count_lines(tokenizer: Measure, lines: Sequence[str]) -> Costs:
     return costs
 
 
-#: From this room (tokens) on, rows must be filled to 0.99 of their length, which is some tokens
-#: more than the room. A row short of that by its own segments gets one segment more.
-FULL_FROM, FULL = 3_700, 1 - 1 / 93
+#: From this room (tokens) on, rows must be filled to 0.99 of their length.
+FULL_FROM = 3_700
+#: Least share of such a room; the length is some tokens more than the room. A row short of that by
+#: its own segments gets one segment more.
+FULL = 1 - 1 / 93
 
 
 def choose(
@@ -213,15 +218,19 @@ def choose(
         labels: tokens that depend on the place instead of the segment (numbers of a list).
         first: number of segments that are preferred; later ones are used only if no choice among
             the first fills the room.
-        totals: running totals of costs and labels, if known.
+        totals: running totals of the costs, if known; unused with labels.
 
     >>> choose(np.array([10, 10, 30, 4, 1]), room=36).tolist()
     [0, 1, 3, 4]
     """
-    if totals is None:
-        totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
+    if labels is not None:
+        totals = (costs + labels[: len(costs)]).cumsum()
+    elif totals is None:
+        totals = costs.cumsum()
     count = int(totals.searchsorted(room, side="right"))
-    free = room - (int(totals[count - 1]) if count else 0)
+    free = room
+    if count:
+        free -= int(totals[count - 1])
     if free <= SLACK:
         return np.arange(count)
     stay = max(count - SPARE, 0)  # those before are never swapped
@@ -233,20 +242,34 @@ def choose(
     for spare, fixed in stages:
         if free <= SLACK:
             break
-        members, unpicked = set(picks), list[int]()
-        for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
-            if unit in members:
-                continue
-            place = 0 if labels is None else int(labels[stay + len(picks)])
-            if cost + place <= free:
-                picks.append(unit)
-                free -= cost + place
-            else:
-                unpicked.append(unit)
+        place_costs = None if labels is None else labels[stay:]
+        unpicked, free = _take(costs, place_costs, picks, spare, free)
         free = _swap(costs, picks, unpicked, free, fixed)
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
         picks = _one_more(costs, picks, range(count, min(count + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(picks), dtype=np.intp)])
+
+
+def _take(
+    costs: Costs, place_costs: Costs | None, picks: list[int], spare: range, free: int
+) -> tuple[list[int], int]:
+    """Take spare segments in order while they fit; return the others, and what stays free.
+
+    `place_costs` are the tokens of the places that picks stand at.
+    """
+    members = set(picks)
+    unpicked = list[int]()
+    for segment, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
+        if segment in members:
+            continue
+        if place_costs is not None:
+            cost += int(place_costs[len(picks)])
+        if cost <= free:
+            picks.append(segment)
+            free -= cost
+        else:
+            unpicked.append(segment)
+    return unpicked, free
 
 
 def _one_more(costs: Costs, picks: list[int], spare: range, free: int) -> list[int]:
@@ -254,13 +277,17 @@ def _one_more(costs: Costs, picks: list[int], spare: range, free: int) -> list[i
 
     They are returned unchanged if they would not be fuller.
     """
-    head, tail = picks[:-SPARE], picks[-SPARE:]
+    head = picks[:-SPARE]
+    tail = picks[-SPARE:]
     pool = sorted({*tail, *spare}, key=lambda unit: (int(costs[unit]), unit))
-    more, unpicked = pool[: len(tail) + 1], pool[len(tail) + 1 :]
+    more = pool[: len(tail) + 1]
+    unpicked = pool[len(tail) + 1 :]
     surplus = free + int(costs[tail].sum() - costs[more].sum())
     if surplus < 0 or len(more) == len(tail):
         return picks
-    return [*head, *more] if _swap(costs, more, unpicked, surplus) < free else picks
+    if _swap(costs, more, unpicked, surplus) >= free:
+        return picks
+    return [*head, *more]
 
 
 def _swap(costs: Costs, picks: list[int], unpicked: list[int], free: int, fixed: int = 0) -> int:
@@ -269,16 +296,19 @@ def _swap(costs: Costs, picks: list[int], unpicked: list[int], free: int, fixed:
     The swap that fills the most is made first, until `SLACK` tokens are free. Segments before
     number `fixed` stay.
     """
-    while (
-        unpicked and free > SLACK and (tail := [unit for unit in picks[-SPARE:] if unit >= fixed])
-    ):
+    while unpicked and free > SLACK:
+        tail = [unit for unit in picks[-SPARE:] if unit >= fixed]
+        if not tail:
+            break
         gains = costs[unpicked] - costs[tail][:, None]
         gains[gains > free] = 0
         best = int(gains.argmax())
         gain = int(gains.flat[best])
         if gain <= 0:
             break
-        out, new = tail[best // len(unpicked)], unpicked[best % len(unpicked)]
-        picks[picks.index(out)], unpicked[unpicked.index(new)] = new, out
+        out = tail[best // len(unpicked)]
+        new = unpicked[best % len(unpicked)]
+        picks[picks.index(out)] = new
+        unpicked[unpicked.index(new)] = out
         free -= gain
     return free

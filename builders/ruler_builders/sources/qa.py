@@ -53,7 +53,8 @@ def _document_numbers() -> defaultdict[str, int]:
 
 
 def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _document_numbers(), []
+    documents = _document_numbers()
+    questions = []
     for article in data["data"]:
         paragraphs = [
             (documents[check_text(paragraph["context"], where)], paragraph["qas"])
@@ -71,7 +72,8 @@ def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, chec
 
 
 def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _document_numbers(), []
+    documents = _document_numbers()
+    questions = []
     for item in data:
         by_title = {
             title: documents[check_text(f"{title}\n{''.join(sentences)}", where)]
@@ -84,7 +86,8 @@ def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, c
 
 
 def _musique(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _document_numbers(), []
+    documents = _document_numbers()
+    questions = []
     for item in data:
         is_gold: dict[int, bool] = {}
         for paragraph in item["paragraphs"]:
@@ -92,7 +95,8 @@ def _musique(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, ch
             number = documents[text]
             is_gold[number] = is_gold.get(number, False) or paragraph["is_supporting"]
         if item.get("answerable", True):
-            gold, near = (tuple(n for n in is_gold if is_gold[n] is kind) for kind in (True, False))
+            gold = tuple(number for number in is_gold if is_gold[number])
+            near = tuple(number for number in is_gold if not is_gold[number])
             answers = [item["answer"], *item.get("answer_aliases", ())]
             questions.append(_question(item["question"], answers, gold, near, where))
     return Corpus(tuple(documents), unambiguous(questions))
@@ -107,8 +111,7 @@ def _question(
 ) -> Question:
     unique = tuple(dict.fromkeys(check_text(answer, where) for answer in answers))
     if not text.strip() or not unique or not all(answer.strip() for answer in unique):
-        msg = f"a question or an answer is empty: {text!r}"
-        raise ValueError(msg)
+        raise ValueError(f"a question or an answer is empty: {text!r}")
     return Question(check_text(text.strip(), where), unique, gold, near)
 
 
@@ -132,7 +135,8 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
     """
     corpus = _parsed(source, data, where)
     for question in corpus.questions:
-        about, remedy = f"question {quote(question.text)}", "a suite may name it as your own file"
+        about = f"question {quote(question.text)}"
+        remedy = "a suite may name it as your own file"
         if source == "hotpotqa" and len(question.gold) != HOPS:
             problem = f"rests on {counted(len(question.gold), 'document')}, not on {HOPS}"
             raise RulerError(where, f"{about} {problem}; {remedy} (docs/howto/extend.md)")
@@ -153,11 +157,11 @@ def _parsed(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - par
     try:
         corpus = parse(data, where)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        msg = f"{where}: not in {form} format ({type(error).__name__}: {error})"
-        raise RulerError(msg) from error
+        raise RulerError(
+            f"{where}: not in {form} format ({type(error).__name__}: {error})"
+        ) from error
     if not corpus.questions:
-        msg = f"{where}: no answerable question in it"
-        raise RulerError(msg)
+        raise RulerError(f"{where}: no answerable question in it")
     texts: dict[str, str] = {}
     for text in corpus.documents:
         if head := _HEAD.search(f"{text}\n"):
@@ -194,8 +198,7 @@ def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - pa
         if (answers := _in_gold(corpus, question))
     ]
     if not questions:
-        msg = f"{where}: no answer stands in a document that it is about"
-        raise RulerError(msg)
+        raise RulerError(f"{where}: no answer stands in a document that it is about")
     left_out = len(corpus.questions) - len(questions)
     detail = f"questions: {len(questions)}; left out, answer in no document: {left_out}"
     return replace(corpus, questions=tuple(questions)), detail
@@ -231,39 +234,45 @@ def read_choices(path: Path) -> tuple[ChoiceQuestions, str]:
     Raises:
         RulerError: a line is not in the format, or there are too few questions.
     """
-    by_split: dict[str, list[Choice]] = {}
+    questions = list[tuple[str, Choice]]()
     for number, line in enumerate(read_text(path).strip("\n").split("\n"), start=1):
-        try:
-            record = parse_json(line)
-            first, second, third, fourth = choices = [str(choice) for choice in record["choices"]]
-            letter = LETTERS[record["answer"]]
-            raw = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"
-            split = str(record["split"])
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            problem = f"not in the format of MMLU ({type(error).__name__}: {error})"
-            msg = f"{path.name}:{number}: {problem}"
-            raise RulerError(msg) from error
-        text = re.sub(r"\s+", " ", check_text(raw, path.name)).strip()
-        distinct = {choice.strip().lower() for choice in choices}
-        if len(text) <= LONGEST and len(distinct) == len(choices):
-            by_split.setdefault(split, []).append(Choice(text, letter))
-    often = Counter(choice.text for choices in by_split.values() for choice in choices)
-    unique = {
-        split: [choice for choice in choices if often[choice.text] == 1]
-        for split, choices in by_split.items()
-    }
-    queries, haystack = unique.get("test", []), unique.get("auxiliary_train", [])
+        split, choice, is_distinct = _parsed_choice(line, number, path.name)
+        if is_distinct and len(choice.text) <= LONGEST:
+            questions.append((split, choice))
+    often = Counter(choice.text for _, choice in questions)
+    unique: defaultdict[str, list[Choice]] = defaultdict(list)
+    for split, choice in questions:
+        if often[choice.text] == 1:
+            unique[split].append(choice)
+    queries = unique["test"]
+    haystack = unique["auxiliary_train"]
     detail = "haystack: auxiliary_train"
     if not haystack:
-        queries, haystack = queries[::2], queries[1::2] + unique.get("dev", [])
+        haystack = queries[1::2] + unique["dev"]
+        queries = queries[::2]
         detail = "haystack: questions of test and dev that are not asked for"
     if min(len(queries), len(haystack)) < FEWEST:
-        msg = (
-            f"{path.name}: {len(queries)} questions to ask for and {len(haystack)} of the haystack"
+        raise RulerError(
+            f"{path.name}: {len(queries)} questions to ask for and {len(haystack)} of the haystack "
+            f"are too few; at least {FEWEST} of each, of at most {LONGEST} characters"
         )
-        msg += f" are too few; at least {FEWEST} of each, of at most {LONGEST} characters"
-        raise RulerError(msg)
     return ChoiceQuestions(tuple(queries), tuple(haystack)), detail
+
+
+def _parsed_choice(line: str, number: int, file: str) -> tuple[str, Choice, bool]:
+    """Return the split of a question, the question, and whether all its choices differ."""
+    try:
+        record = parse_json(line)
+        first, second, third, fourth = choices = [str(choice) for choice in record["choices"]]
+        letter = LETTERS[record["answer"]]
+        raw = f"{record['question']}\nA. {first}\nB. {second}\nC. {third}\nD. {fourth}"
+        split = str(record["split"])
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        problem = f"not in the format of MMLU ({type(error).__name__}: {error})"
+        raise RulerError(f"{file}:{number}: {problem}") from error
+    text = re.sub(r"\s+", " ", check_text(raw, file)).strip()
+    distinct = {choice.strip().lower() for choice in choices}
+    return split, Choice(text, letter), len(distinct) == len(choices)
 
 
 #: Fewest questions of each kind: a row needs five examples, and four questions for one label.

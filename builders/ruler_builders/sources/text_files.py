@@ -48,8 +48,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         octets = error.object[error.start : error.start + 4].hex(" ")
         why = f"not UTF-8 at byte {error.start}: {octets}; convert the file to UTF-8"
-    msg = f"{path.name}: {why}"
-    raise RulerError(msg)
+    raise RulerError(f"{path.name}: {why}")
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers check its shape
@@ -68,7 +67,8 @@ def read_records(path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
         RulerError: it cannot be read or parsed, with the line and the offset.
     """
     text = read_text(path)
-    lines, is_whole = text.strip("\n").split("\n"), False
+    lines = text.strip("\n").split("\n")
+    is_whole = False
     with suppress(ValueError, RecursionError):
         is_whole = isinstance(parse_json(lines[0]), dict)
     if not is_whole or (len(lines) == 1 and path.suffix == ".json"):
@@ -86,8 +86,7 @@ def _parsed(text: str, where: str, path: Path) -> Any:  # noqa: ANN401 - as of `
         why = "JSON that cannot be read: nested too deep"
     except ValueError as error:  # e.g. a number of 5,000 digits
         why = f"JSON that cannot be read: {error}"
-    msg = f"{where}: {why}"
-    raise RulerError(msg)
+    raise RulerError(f"{where}: {why}")
 
 
 def check_text(text: str, where: str) -> str:
@@ -99,9 +98,9 @@ def check_text(text: str, where: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"{where}: lone surrogate {text[error.start]!a} at character {error.start}"
-        raise RulerError(msg) from error
+        raise RulerError(
+            f"{where}: lone surrogate {text[error.start]!a} at character {error.start}"
+        ) from error
     if "\0" in text:
-        msg = f"{where}: NUL at character {text.index(chr(0))}"
-        raise RulerError(msg)
+        raise RulerError(f"{where}: NUL at character {text.index(chr(0))}")
     return text

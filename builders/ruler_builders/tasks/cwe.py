@@ -34,9 +34,10 @@ _EXAMPLE = (30, 10, 3)
 _EXAMPLE_SHORT = (10, 3, 1)
 
 #: A length of so many tokens for each item of a list of all single words is more than that list
-#: fills: with o200k and Llama 3, which need the fewest, an item takes 5.3 tokens (measured). And
-#: the fewest tokens of a listed compound.
-TOKENS_PER_ITEM, COMPOUND_TOKENS = 5.4, 4
+#: fills: with o200k and Llama 3, which need the fewest, an item takes 5.3 tokens (measured).
+TOKENS_PER_ITEM = 5.4
+#: Fewest tokens of a listed compound.
+COMPOUND_TOKENS = 4
 #: Least share of the room of a list that a vocabulary must fill, as `row_findings` requires.
 LEAST_FILL = 0.99
 RAN_OUT = "single words run out: all words, the common ones too, are adjective-noun compounds"
@@ -46,9 +47,9 @@ def draw(
     name: str, params: Cwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
-    example_size = _EXAMPLE
+    example_others, often, seldom = _EXAMPLE
     if length < SHORT:
-        example_size = _EXAMPLE_SHORT
+        example_others, often, seldom = _EXAMPLE_SHORT
         if (params.common_repeats, params.other_repeats, params.ask) == (30, 3, "words"):
             # Repeats that a suite sets are kept.
             params = replace(params, common_repeats=6, other_repeats=1)
@@ -59,7 +60,9 @@ def draw(
     if params.ask == "count":
         repeats = _draw_counts(rng(seed, name, index, "counts"), params)
     row = (name, index)
-    fillers = uncommon[: params.vocabulary - params.common] if params.vocabulary else uncommon
+    fillers = uncommon
+    if params.vocabulary:
+        fillers = uncommon[: params.vocabulary - params.common]
     fill = partial(_fill, sources, params, row, words, np.array(common), repeats, fillers)
     prompt = prompts.cwe(params, texts[common[0]])
     outputs = tuple(texts[number] for number in common)
@@ -67,9 +70,10 @@ def draw(
         outputs = (str(repeats[0]),)
     elif params.example:
         # It takes its words from the far end of the order, so the answer is not in it.
-        source, size = rng(seed, name, index, "example"), params.common + example_size[0]
+        source = rng(seed, name, index, "example")
+        size = params.common + example_others
         far = [texts[number] for number in uncommon[: -size - 1 : -1].tolist()]
-        answer, (_, often, seldom) = far[: params.common], example_size
+        answer = far[: params.common]
         items = _numbered(shuffled(source, answer * often + far[params.common :] * seldom))
         example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(answer)}\n"
         prompt = replace(prompt, head=example + prompt.head)
@@ -82,11 +86,10 @@ def draw(
 def _refuse_unfilled(name: str, size: int, length: int, room: int, used: int) -> None:
     """Refuse a vocabulary whose words do not fill the room (tokens) of a list."""
     if used < LEAST_FILL * room:
-        msg = (
+        raise UsageError(
             f"{name}: vocabulary: {size} words fill {used} of the {room} tokens of a list at "
             f"{length}; use more words, more repeats or a smaller length"
         )
-        raise UsageError(msg)
 
 
 def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:
@@ -106,7 +109,8 @@ def _draw_words(
 
     Whether they are compounds depends on the length alone, so all tokenizers have the same answers.
     """
-    repeats, singles = params.other_repeats, sources.singles
+    repeats = params.other_repeats
+    singles = sources.singles
     items = len(singles) * repeats + params.common * (params.common_repeats - repeats)
     if params.vocabulary or length <= TOKENS_PER_ITEM * items:
         order = permutation(rng(sources.seed, name, index, "words"), len(singles))
@@ -131,7 +135,8 @@ def _fill(
     room: int,
 ) -> Haystack:
     """Fill a room (tokens) with the common words, repeated, and as many others as fit."""
-    times, common = params.other_repeats, np.repeat(gold, repeats)
+    times = params.other_repeats
+    common = np.repeat(gold, repeats)
     uncommon = uncommon[: max(room, 0) // (3 * times) + SPARE]
     labels = sources.labels(" {}. ", len(common) + times * len(uncommon), "word", " word")
     per_word = np.diff(labels.before[len(common) :: times][: len(uncommon) + 1])
@@ -140,11 +145,14 @@ def _fill(
     picks = choose(words.costs[uncommon] * times, free, per_word)
     items = np.concatenate([common, np.repeat(uncommon[picks], times)])
     order = permutation(rng(sources.seed, *row, "order"), len(items))
-    marked = len(common) if params.ask == "words" else int(repeats[0])
+    marked = len(common)
+    if params.ask == "count":
+        marked = int(repeats[0])  # those of the word that is queried come first
     text, evidence = _number_items(words, items[order], labels, np.flatnonzero(order < marked))
     cost = common_tokens + int(words.costs[uncommon[picks]].sum()) * times
     cost += int(labels.before[len(items)])
-    return Haystack([text], evidence, cost, len(picks), "" if words is sources.singles else RAN_OUT)
+    note = "" if words is sources.singles else RAN_OUT
+    return Haystack([text], evidence, cost, len(picks), note)
 
 
 def _number_items(
@@ -167,7 +175,8 @@ def _distinct_sounding(
     numbers: list[int] = []
     texts: list[str] = []
     while len(numbers) < size and len(order):
-        number, order = int(order[0]), order[1:]
+        number = int(order[0])
+        order = order[1:]
         word = words[number]
         if word not in " ".join(texts) and not any(map(word.__contains__, texts)):
             numbers.append(number)

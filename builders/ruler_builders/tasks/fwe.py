@@ -29,9 +29,11 @@ LETTERS = 6
 UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
-#: Number of coded words, and most distinct words of one text. The limit is reached with alpha 1.1
-#: at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
-CODED, LARGEST_VOCABULARY = 2**15, 2**14
+#: Number of coded words.
+CODED = 2**15
+#: Most distinct words of one text. It is reached with alpha 1.1 at 0.8 million tokens, 1.5 at 2.7
+#: million, 2.0 at 220 million.
+LARGEST_VOCABULARY = 2**14
 
 
 def draw(
@@ -97,7 +99,9 @@ def counts(total: int, size: int, alpha: float) -> NDArray[np.int64]:
 def _shares(size: int, alpha: float) -> NDArray[np.float64]:
     """Return k^alpha zeta(alpha) for each rank k: the inverse of its share of all words."""
     ranks = np.arange(1, size + 1, dtype=np.float64)
-    powers = np.prod([ranks] * int(alpha), axis=0) if alpha == int(alpha) else ranks**alpha
+    powers = ranks**alpha
+    if alpha == int(alpha):
+        powers = np.prod([ranks] * int(alpha), axis=0)
     return np.asarray(powers * zeta(alpha))
 
 

@@ -29,7 +29,7 @@ from ruler_builders.rows.randomness import (
     rng,
 )
 from ruler_builders.rows.row_template import Haystack, RowTemplate, slots
-from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
+from ruler_builders.rows.segments import SPARE, Costs, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Graph
 
@@ -47,7 +47,9 @@ def draw(
     name: str, params: Graph, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
-    seed, degree, names = sources.seed, params.degree, _names(sources)
+    seed = sources.seed
+    degree = params.degree
+    names = _names(sources)
     gold = distinct(rng(seed, name, index, "nodes"), GOLD_NAMES, 1 + params.answers)
     edges = np.array([*_edges(params)])  # between places in `gold`
     depths = np.array([depth(seed, name, index, f"edge {number}") for number in range(len(edges))])
@@ -62,10 +64,8 @@ def draw(
         source = rng(seed, name, index, "edges")
         spare_edges = _match_edges(source, edges, len(nodes), degree)
         spare_edges = spare_edges[np.argsort((spare_edges >= len(gold)).all(axis=1), kind="stable")]
-        costs = names.costs[0, nodes[spare_edges[:, 0]]] + names.costs[1, nodes[spare_edges[:, 1]]]
-        fixed = int(
-            names.costs[0, nodes[edges[:, 0]]].sum() + names.costs[1, nodes[edges[:, 1]]].sum()
-        )
+        costs = names.edge_costs(nodes[spare_edges])
+        fixed = int(names.edge_costs(nodes[edges]).sum())
         count = int(costs.cumsum().searchsorted(room - fixed, side="right"))
         order = permutation(source, count)
         totals = costs[order].cumsum()
@@ -74,7 +74,7 @@ def draw(
         text, offsets = spell((names.starts, lines[:, 0]), (names.ends, lines[:, 1]))
         marks = 2 * (places + np.arange(len(places)))
         evidence = np.stack([offsets[marks], offsets[marks + 2] - 1], axis=1)  # no line feed
-        cost = fixed + (int(totals[-1]) if count else 0)
+        cost = fixed + int(costs[order].sum())
         return Haystack([text[:-1]], evidence, cost, count)
 
     answers = tuple(names.all[number] for number in gold[1:].tolist())
@@ -88,7 +88,8 @@ def _edges(params: Graph) -> Iterator[tuple[int, int]]:
     [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]
     """
     for node in range(params.answers):
-        near, far = node // params.degree, node + 1
+        near = node // params.degree
+        far = node + 1
         yield (far, near) if params.ask == "parents" else (near, far)
 
 
@@ -139,6 +140,11 @@ class _Names:
         self.costs = np.concatenate([self.costs, [starts, ends]], axis=1)
         self.starts = Segments.of([f"{name} -> " for name in self.all], self.costs[0])
         self.ends = Segments.of([f"{name}\n" for name in self.all], self.costs[1])
+
+    def edge_costs(self, lines: Edges) -> Costs:
+        """Return the tokens of edges, which are given by the numbers of their names."""
+        costs: Costs = self.costs[0, lines[:, 0]] + self.costs[1, lines[:, 1]]
+        return costs
 
     def enough(self, room: int, first: int, taken: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return numbers of names that exceed a room (tokens), none of them in `taken`."""

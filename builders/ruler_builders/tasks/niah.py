@@ -57,13 +57,15 @@ def draw(
     drawn = _draw_keys(params, sources, rng(seed, name, index, "needles"), taken)
     needles = _needles(params, sources, name, index, drawn, taken)
     fill = _filler(params, sources, needles, (name, index), taken)
-    place, outputs = "", tuple(v for values in drawn.values[: params.queries] for v in values)
+    place = ""
+    outputs = tuple(v for values in drawn.values[: params.queries] for v in values)
     if params.none == "true":
         outputs = (NOTHING,)
     elif params.ordinal:
         number = rng(seed, name, index, "ordinal").randrange(params.values)
         first = sorted(range(params.values), key=lambda value: needles[value].depth)[number]
-        place, outputs = ORDINALS[number], (outputs[first],)
+        place = ORDINALS[number]
+        outputs = (outputs[first],)
     prompt = prompts.niah(params, _enumerate(drawn.names[: params.queries]), place)
     depths = tuple(sorted(needle.depth for needle in needles if needle.is_evidence))
     return RowTemplate(prompt, outputs, fill, depths)
@@ -74,13 +76,16 @@ def _needles(
 ) -> list[Needle]:
     """Return the needles to insert."""
     needles = list[Needle]()
-    twins = index // 2 if params.residues else index  # which begin alike
+    twins = index
+    if params.residues:
+        twins = index // 2  # rows that begin alike have their needles at the same depths
     for number, (key, value) in enumerate(_pairs(drawn, params)):
         is_evidence = key in drawn.keys[: params.queries]
         texts = _sentences(params, sources, (name, index, number), key, value, taken)
         for half, text in enumerate(texts):
             # A fixed distance between the halves would show which belong together.
-            place = _depth(params, sources.seed, name, twins, f"needle {number}{' half' * half}")
+            aspect = f"needle {number} half" if half else f"needle {number}"
+            place = _depth(params, sources.seed, name, twins, aspect)
             needles.append(Needle(text, place, is_evidence))
     return needles
 
@@ -94,7 +99,8 @@ def _sentences(
     taken: set[str],
 ) -> list[str]:
     """Return the sentences of a needle; `place` is the task's name, the row and the needle."""
-    kind, forms = params.value_type, NEEDLES[params.wording]
+    kind = params.value_type
+    forms = NEEDLES[params.wording]
     if params.wording == "plain":
         return [forms[0].format(kind=kind, key=key, value=value)]
     name, index, number = place
@@ -120,21 +126,25 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
 
     If a key may be missing, there is one more than there are needles.
     """
-    value_type, count = params.value_type, params.values
+    value_type = params.value_type
+    count = params.values
     number = params.keys + params.lookalikes + (params.none != "no")
     if params.lookalikes:
         all_keys = _draw_grid(source, params.key_type, number, sources, taken)
         flat = _draw_grid(source, value_type, number * count, sources, taken)
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
         return _Keys(all_keys, tuple(groups), all_keys)
-    described = params.wording == "associated"
-    descriptions = iter(source.sample([*associations().items()], params.keys) if described else ())
+    descriptions: list[tuple[str, tuple[str, ...]]] = []
+    if params.wording == "associated":
+        descriptions = source.sample([*associations().items()], params.keys)
     draw_key = partial(draw_part, source, params.key_type, sources)
     draw_value = partial(draw_part, source, value_type, sources)
-    keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
-    for _ in range(number):
-        if described:
-            description, members = next(descriptions)
+    keys = list[str]()
+    values = list[tuple[str, ...]]()
+    names = list[str]()
+    for place in range(number):
+        if descriptions:
+            description, members = descriptions[place]
             keys.append(source.choice(members))
             names.append(f"the {description}")
         else:
@@ -156,7 +166,8 @@ def _draw_grid(
     would show which it is: the one that agrees with the majority at every position.
     """
     rows = next(rows for rows in range(math.isqrt(size), 0, -1) if size % rows == 0)
-    firsts, seconds = dict[str, None](), dict[str, None]()
+    firsts = dict[str, None]()
+    seconds = dict[str, None]()
     while len(firsts) < rows or len(seconds) < size // rows:
         text = draw_part(source, kind, sources)
         cut = {"words": text.find("-"), "numbers": len(text) // 2, "uuids": len("8888-8888-4888")}
@@ -171,7 +182,9 @@ def _draw_grid(
 
 def _pairs(drawn: _Keys, params: Niah) -> Iterator[tuple[str, str]]:
     """Yield keys and values of the needles, without the queried key if it must be missing."""
-    chosen = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
+    chosen = slice(params.keys + params.lookalikes)
+    if params.none == "true":
+        chosen = slice(1, None)
     for key, values in zip(drawn.keys[chosen], drawn.values[chosen], strict=True):
         for value in values:
             yield key, value
@@ -201,7 +214,9 @@ def _filler(
     def among_essays(room: int) -> Haystack:
         haystack = insert_needles(sources.essays.repeated(room), needles, tokens, room, joiner=" ")
         is_repeated = haystack.cost - tokens > sources.essays.total
-        return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
+        if is_repeated:
+            haystack = replace(haystack, exhausted=f"essays {REPEAT}")
+        return haystack
 
     def among_twin_passages(room: int) -> Haystack:
         source = rng(sources.seed, row[0], row[1] // 2, "haystack")
@@ -214,8 +229,9 @@ def _filler(
         text, first = passages(sources, source, params.domains)
         segments = text.stretch(room - tokens, first)
         haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
-        note = f"texts of a domain {REPEAT}" if int(segments.costs.sum()) > text.fresh else ""
-        return replace(haystack, exhausted=note)
+        if segments.total > text.fresh:
+            haystack = replace(haystack, exhausted=f"texts of a domain {REPEAT}")
+        return haystack
 
     def among_needles(room: int) -> Haystack:
         form = NEEDLES["plain"][0].format(kind=params.value_type, key="{key}", value="{value}")
@@ -234,4 +250,6 @@ def _filler(
 
 def _enumerate(queries: tuple[str, ...]) -> str:
     """Return `a` or `a, and b` or `a, b, and c`, as upstream does."""
-    return queries[0] if len(queries) == 1 else f"{', '.join(queries[:-1])}, and {queries[-1]}"
+    if len(queries) == 1:
+        return queries[0]
+    return f"{', '.join(queries[:-1])}, and {queries[-1]}"

@@ -33,7 +33,8 @@ def draw(
     name: str, params: Qa, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
-    seed, source = sources.seed, params.source
+    seed = sources.seed
+    source = params.source
     corpus = sources.corpus(source)
     if params.documents == "none":
         question = _question(corpus, seed, _QUESTIONS_OF.get(source, name), index)
@@ -51,7 +52,8 @@ def draw(
         rounds = _rounds(sources, documents, room)
         labels = sources.labels(_LABEL, (rounds + 1) * len(documents), "\n\n", "The")
         fixed = np.concatenate([needles, *[ranked] * min(rounds, 1)])
-        spare, first = ranked, len(question.near)
+        spare = ranked
+        first = len(question.near)
         if rounds:
             fixed = np.concatenate([fixed, np.tile(np.arange(len(documents)), rounds - 1)])
             spare = permutation(rng(seed, name, index, "last round"), len(documents))

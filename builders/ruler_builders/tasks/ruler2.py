@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ruler_builders import prompts as prompts
+from ruler_builders import prompts
 from ruler_builders.prompts import Example, PromptTemplate
 from ruler_builders.rows.randomness import depth, distinct, permutation, rng
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate, slots
@@ -36,9 +36,12 @@ EXAMPLES = 5
 #: Most characters of the gold documents of a question, so that an answer can copy them.
 LONGEST = 1500
 #: Row i takes its labels from place i * STRIDE modulo BEGINNINGS of their stream on.
-STRIDE, BEGINNINGS = 499, 4096
-#: Labels are numbers of seven digits, values of ten.
-_LABEL, _VALUE = 10**6, 10**9
+STRIDE = 499
+BEGINNINGS = 4096
+#: Least label, a number of seven digits.
+_LABEL = 10**6
+#: Least value, a number of ten digits.
+_VALUE = 10**9
 
 Numbers = NDArray[np.intp]
 
@@ -73,11 +76,17 @@ def draw(
     name: str, params: Ruler2, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
-    family = {"qa": _documents}.get(params.kind, _keys if params.level == "basic" else _questions)
-    plan, row = family(name, params, sources, index), (sources.seed, name, index)
-    before, after = ("\n", "One") if family is _keys else ("\n\n", "The")
+    neighbours = ("\n\n", "The")
+    if params.kind == "qa":
+        plan = _documents(name, params, sources, index)
+    elif params.level == "basic":
+        plan = _keys(name, params, sources, index)
+        neighbours = ("\n", "One")
+    else:
+        plan = _questions(name, params, sources, index)
+    row = (sources.seed, name, index)
     texts = [needle.text for needle in plan.needles]
-    tokens = int(count_segments(sources.tokenizer, texts, before, after).sum())
+    tokens = int(count_segments(sources.tokenizer, texts, *neighbours).sum())
 
     def fill(room: int) -> Haystack:
         texts, order = plan.texts(max(room, 0))
@@ -92,9 +101,11 @@ def draw(
         text, edges = spell((labels, numbers), (texts, ordered))
         pieces, evidence = _weave(text, edges[[2 * place for place in places]], plan.needles)
         is_repeated = len(np.unique(ordered)) < len(ordered)
-        notes = (plan.note, f"{plan.stream}s of the haystack repeat within a row" * is_repeated)
-        cost = tokens + (int(totals[-1]) if len(totals) else 0)
-        return Haystack(pieces, evidence, cost, len(picks), "; ".join(filter(None, notes)))
+        notes = [plan.note] if plan.note else []
+        if is_repeated:
+            notes.append(f"{plan.stream}s of the haystack repeat within a row")
+        cost = tokens + int(texts.costs[ordered].sum() + labels.costs[numbers].sum())
+        return Haystack(pieces, evidence, cost, len(picks), "; ".join(notes))
 
     depths = tuple(needle.depth for needle in plan.needles if needle.is_evidence)
     return RowTemplate(plan.prompt, plan.outputs, fill, depths)
@@ -104,12 +115,16 @@ def _weave(
     text: memoryview, edges: NDArray[np.int64], needles: Sequence[Needle]
 ) -> tuple[list[bytes | memoryview], NDArray[np.int64]]:
     """Return a text with needles inserted at its edges (bytes), and the spans of the evidence."""
-    pieces, spans, before, size = list[bytes | memoryview](), list[tuple[int, int]](), 0, 0
+    pieces = list[bytes | memoryview]()
+    spans = list[tuple[int, int]]()
+    before = 0
+    size = 0
     for needle, edge in zip(needles, edges.tolist(), strict=True):
         line = needle.text.encode()
         start = size + edge - before
         pieces += [text[before:edge], line]
-        before, size = edge, start + len(line)
+        before = edge
+        size = start + len(line)
         if needle.is_evidence:  # without the separator, and the space that some documents end in
             spans.append((start, start + len(line.rstrip())))
     return [*pieces, text[before:]], np.array(spans, dtype=np.int64)
@@ -120,7 +135,8 @@ def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _
     source = rng(sources.seed, name, index, "needles")
     key = distinct(source, sources.compounds, 1)
     values = distinct(source, 9 * _VALUE, params.copies)
-    word, outputs = sources.compound(int(key[0])), tuple(str(_VALUE + value) for value in values)
+    word = sources.compound(int(key[0]))
+    outputs = tuple(str(_VALUE + value) for value in values)
     texts = [f"{prompts.KEY.format(word)}{value}{prompts.PERIOD}" for value in outputs]
 
     def surrounding(room: int) -> tuple[Segments, Numbers]:
@@ -135,33 +151,35 @@ def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _
 
 def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
     """Return the plan of a query for one question of multiple choice, or four of one label."""
-    seed, queries, haystack = sources.seed, sources.choices.queries, sources.choices.haystack
+    seed = sources.seed
+    queries = sources.choices.queries
+    haystack = sources.choices.haystack
     order = question_order(seed, name, len(queries))
-    items = [
-        queries[order[(index * params.copies + copy) % len(order)]] for copy in range(params.copies)
-    ]
+    turns = range(index * params.copies, (index + 1) * params.copies)
+    items = [queries[order[turn % len(order)]] for turn in turns]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, 1 + EXAMPLES)
     number, *labels_left = (str(_LABEL + fresh) for fresh in labels)
     has_examples = params.kind == "mk_niah" and params.level != "easy"
     picks = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * has_examples)
-    solutions = [haystack[pick] for pick in picks]
     examples = [
-        Example(label, item.text, item.letter)
-        for label, item in zip(labels_left[: len(picks)], solutions, strict=True)
+        Example(label, haystack[pick].text, haystack[pick].letter)
+        for label, pick in zip(labels_left, picks, strict=False)
     ]
     texts = [_question(number, item) for item in items]
     needles = _at_depths(seed, name, index, texts)
     copies = [
         needle.text.removeprefix(prompts.QUESTION.format(number)).strip() for needle in needles
     ]
-    place, outputs = "", tuple(copies)
+    place = ""
+    outputs = tuple(copies)
     if has_examples:
         outputs = (items[0].letter,)
     elif params.copies > 1 and params.level != "easy":
         at = rng(seed, name, index, "place").randrange(params.copies)
-        place, outputs = prompts.PLACES[at], (outputs[at],)
-    labels_left = [_question(example.number, example) for example in examples]
-    needles += _at_depths(seed, name, index, labels_left, "example", evidence=0)
+        place = prompts.PLACES[at]
+        outputs = (outputs[at],)
+    texts = [_question(example.number, example) for example in examples]
+    needles += _at_depths(seed, name, index, texts, "example", evidence=0)
     drawn_order = permutation(rng(seed, name, index, "haystack"), len(haystack))
     return _Plan(
         prompts.ruler2(params, number, place, examples),
@@ -176,7 +194,8 @@ def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int)
 
 def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
     """Return the plan of a query for documents, or of a question about them."""
-    seed, documents = sources.seed, sources.corpus("hotpotqa").documents
+    seed = sources.seed
+    documents = sources.corpus("hotpotqa").documents
     questions = _copyable(sources)
     order = question_order(seed, name, len(questions))
     question = questions[order[index % len(order)]]
@@ -222,8 +241,9 @@ def _at_depths(
 
 
 def _repeated(source: str, rows: int, index: int) -> str:
-    note = f"{source} has questions for {rows} rows: rows from {rows} on repeat them"
-    return note if index >= rows else ""
+    if index < rows:
+        return ""
+    return f"{source} has questions for {rows} rows: rows from {rows} on repeat them"
 
 
 def _enough(texts: Segments, order: Numbers, room: int) -> tuple[Segments, Numbers]:
@@ -271,18 +291,22 @@ def _stream(sources: TokenizedSources, role: str, size: int) -> tuple[Numbers, S
 
     Fewer are a prefix of more.
     """
-    bound, form, before, after = {
-        "key": (sources.compounds, prompts.KEY, "\n", " 1"),
-        "value": (9 * _VALUE, f"{{}}{prompts.PERIOD}", ":", "One"),
-        "question": (9 * _LABEL, prompts.QUESTION, "\n\n", " The"),
-        "document": (9 * _LABEL, prompts.DOCUMENT, "\n\n", "The"),
+    form, before, after = {
+        "key": (prompts.KEY, "\n", " 1"),
+        "value": (f"{{}}{prompts.PERIOD}", ":", "One"),
+        "question": (prompts.QUESTION, "\n\n", " The"),
+        "document": (prompts.DOCUMENT, "\n\n", "The"),
     }[role]
-    numbers = distinct(rng(sources.seed, "ruler2", 0, role), bound, size)
-    least = 0 if role == "key" else _VALUE if role == "value" else _LABEL
-    spelled = [
-        sources.compound(number) if role == "key" else least + number for number in numbers.tolist()
-    ]
-    texts = [form.format(spelling) for spelling in spelled]
+    source = rng(sources.seed, "ruler2", 0, role)
+    if role == "key":
+        numbers = distinct(source, sources.compounds, size)
+        texts = [form.format(sources.compound(number)) for number in numbers.tolist()]
+    else:
+        least = _VALUE if role == "value" else _LABEL
+        numbers = distinct(source, 9 * least, size)
+        texts = [form.format(number) for number in (least + numbers).tolist()]
     # A space belongs to the token on its right, so a label leaves it to its text.
-    counted = [f" {text}" if role == "value" else text.rstrip(" ") for text in texts]
+    counted = [text.rstrip(" ") for text in texts]
+    if role == "value":
+        counted = [f" {text}" for text in texts]
     return numbers, Segments.of(texts, count_segments(sources.tokenizer, counted, before, after))

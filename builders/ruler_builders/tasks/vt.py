@@ -73,7 +73,9 @@ def _depths(params: Vt, seed: int, name: str, index: int, number: int) -> list[f
     """Return depths, rising unless scrambled: a variable is assigned before it is used."""
     hops = range(params.hops + 1)
     depths = [depth(seed, name, index, f"chain {number} line {hop}") for hop in hops]
-    return sorted(depths) if params.order == "rising" else depths
+    if params.order == "rising":
+        depths.sort()
+    return depths
 
 
 def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Chain:
@@ -90,11 +92,13 @@ def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Ch
 def _draw_example(source: Random, params: Vt, taken: set[str]) -> str:
     """Draw the in-context example: a small prompt and its answer."""
     chain = _draw_chain(source, min(params.hops, 10), EXAMPLE_LETTERS, taken)
-    lines, assignments = [NOISE] * EXAMPLE_NOISE, chain.lines
+    lines = [NOISE] * EXAMPLE_NOISE
+    assignments = chain.lines
     places = sorted(source.sample(range(EXAMPLE_NOISE), len(assignments)))
     if params.order == "scrambled":
         assignments = shuffled(source, assignments)
     for done, (place, line) in enumerate(zip(places, assignments, strict=True)):
         lines.insert(place + done, line)
-    prompt, text = prompts.vt(params, chain.value, len(chain.names)), "\n".join(lines)
+    prompt = prompts.vt(params, chain.value, len(chain.names))
+    text = "\n".join(lines)
     return f"{prompt.head}{text}\n{prompt.question}{prompt.prefix} {' '.join(chain.names)}\n\n"
