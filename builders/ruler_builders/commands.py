@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ruler_builders.pipeline.build import BuiltManifest
     from ruler_builders.publish.exports import PublishedExport
     from ruler_builders.publish.release import Release
-    from ruler_builders.publish.siblings import Releases
+    from ruler_builders.publish.siblings import Releases, SiblingBuild
     from ruler_builders.rebuild import Verdict
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.wheel import Downloads
@@ -173,9 +173,17 @@ def build(
         source = find_procedure(procedure)
         words = source.words
         options = source.settle(options, **{name: getattr(source, name) for name in options})
-        lengths, rows = lengths or source.lengths, rows or source.rows
-    selection = select_suite(options["suite"] or "ruler", tasks, lengths, rows, haystack)
-    edition, template = options["edition"] or BALANCED, options["template"] or "base"
+        lengths = lengths or source.lengths
+        rows = rows or source.rows
+    defaults: dict[str, Any] = {
+        "suite": "ruler",
+        "edition": BALANCED,
+        "template": "base",
+        "reserve": 0,
+    }
+    settled = defaults | {name: value for name, value in options.items() if value}
+    selection = select_suite(settled["suite"], tasks, lengths, rows, haystack)
+    edition = settled["edition"]
     name = procedure or edition
     choice = chosen_sources(sources)
     samples: dict[str, str] = {}
@@ -201,8 +209,8 @@ def build(
         sources_kind=choice.kind,
         strict_sources=choice.strict,
         edition=edition,
-        template=template,
-        reserve=options["reserve"] or 0,
+        template=settled["template"],
+        reserve=settled["reserve"],
         counter=counter,
         samples=frozenset(samples),
         lacking=lacking,
@@ -340,7 +348,6 @@ def publish(
     from ruler_data.errors import UsageError
     from ruler_data.manifest import FILENAME
     from ruler_data.terminal import tell
-    from ruler_data.tokenizers import load_tokenizer
 
     if (folder is None) == (not tokenizers):
         raise UsageError("name a folder to publish, or --tokenizers to build and publish")
@@ -351,14 +358,7 @@ def publish(
     folders = {repo: place}
     if tokenizers:
         builds = sibling_builds(repo, version, tokenizers)
-        missing = [sibling for sibling in builds if not (sibling.folder / FILENAME).is_file()]
-        for sibling in missing:
-            load_tokenizer(sibling.tokenizer)  # a mistyped name is refused before hours of building
-        for sibling in missing:
-            manifest = build(
-                sibling.tokenizer, sources=sources, out=sibling.folder, workers=workers
-            )
-            tell(f"{sibling.folder}: {len(manifest.configs)} configs")
+        _build_missing(builds, sources, workers)
         folders = {sibling.repo: sibling.folder for sibling in builds}
         index = index or repo
     wanted = Version.parse(version) if version else None
@@ -381,6 +381,20 @@ def publish(
         dry_run=dry_run,
     )
     return done if tokenizers else done[0]
+
+
+def _build_missing(builds: list[SiblingBuild], sources: Path | str | None, workers: int) -> None:
+    """Build the folders that are not there yet."""
+    from ruler_data.manifest import FILENAME
+    from ruler_data.terminal import tell
+    from ruler_data.tokenizers import load_tokenizer
+
+    missing = [sibling for sibling in builds if not (sibling.folder / FILENAME).is_file()]
+    for sibling in missing:
+        load_tokenizer(sibling.tokenizer)  # a mistyped name is refused before hours of building
+    for sibling in missing:
+        manifest = build(sibling.tokenizer, sources=sources, out=sibling.folder, workers=workers)
+        tell(f"{sibling.folder}: {len(manifest.configs)} configs")
 
 
 @checked

@@ -14,7 +14,7 @@ from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 
 _LINE = re.compile(r"(One of the special magic numbers for ([^:\n]+) is: )(\d{10})\.")
-_LABEL = re.compile(r"(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
+_LABEL = re.compile(r"\n\n(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
 _KEY = re.compile(r" for (.+?) mentioned in the provided text\? ")
 _NUMBER = re.compile(r"(?:the (\d\w\w) \(1 indexed\) )?Question (\d+)")
 EXAMPLE = re.compile(
@@ -35,18 +35,13 @@ def labelled_texts(context: str) -> list[LabelledText]:
     """Return the labelled texts of a context, in order; no space ends one."""
     if not context.endswith("\n\n"):
         return [LabelledText(match[0], match[2], match[3]) for match in _LINE.finditer(context)]
-    pieces = ("\n\n" + context.partition("\n\n")[2]).removesuffix("\n\n").split("\n\n")
-    joined = list[str]()
-    for piece in pieces[1:]:
-        if _LABEL.match(piece):
-            joined.append(piece)
-        elif joined:
-            joined[-1] += f"\n\n{piece}"
+    body = context.partition("\n\n")[2].removesuffix("\n\n")
+    _, *pieces = _LABEL.split(f"\n\n{body}")
     texts = list[LabelledText]()
-    for piece in joined:
-        label = _LABEL.match(piece)
-        assert label is not None
-        texts.append(LabelledText(piece.rstrip(" "), label[2] or label[3], piece[label.end() :]))
+    for label, question, document, text in zip(
+        pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True
+    ):
+        texts.append(LabelledText((label + text).rstrip(" "), question or document, text))
     return texts
 
 

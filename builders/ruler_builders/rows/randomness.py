@@ -71,7 +71,6 @@ def subset(source: random.Random, size: int, count: int) -> NDArray[np.intp]:
     random ones are added or removed until the count is right. This is much cheaper than a
     permutation.
     """
-    assert 0 <= count <= size, (count, size)
     share = round(256 * count / max(size, 1))
     is_taken = np.frombuffer(source.randbytes(size), dtype=np.uint8) < share
     surplus = int(np.count_nonzero(is_taken)) - count

@@ -149,18 +149,18 @@ def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDAr
     picks = np.empty((len(columns[0][1]), len(columns)), dtype=np.intp)
     for column, ((_, order), first) in enumerate(zip(columns, firsts, strict=False)):
         np.add(order, first, out=picks[:, column])
-    taken = _together(*segments).take(int_array(picks.ravel()))
+    taken = joined_once(*segments).texts.take(int_array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
     return memoryview(text or b"")[: int(edges[-1])], edges
 
 
-@lru_cache(maxsize=2)
-def _together(*segments: Segments) -> pa.StringArray:
-    """Return the texts of segments as one array, cached for the next row."""
-    if len(segments) == 1:
-        return segments[0].texts  # no copy
-    return Segments.joined(segments).texts
+@lru_cache(maxsize=4)
+def joined_once(*runs: Segments) -> Segments:
+    """Return all segments of several runs, cached for the next row."""
+    if len(runs) == 1:
+        return runs[0]
+    return Segments.joined(runs)
 
 
 def count_segments(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from random import Random
 
 import numpy as np
@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from ruler_builders.prompts import NOISE
 from ruler_builders.rows.randomness import permutation
-from ruler_builders.rows.segments import SLACK, Costs, Segments, count_lines, count_segments
+from ruler_builders.rows.segments import (
+    SLACK,
+    Costs,
+    Segments,
+    count_lines,
+    count_segments,
+    joined_once,
+)
 from ruler_builders.sources import ChoiceQuestions, Corpus, Library, WordList
 from ruler_data.tokenizers import Measure
 
@@ -69,7 +76,7 @@ def mixed(domains: Sequence[Passages], source: Random) -> Passages:
 
     A domain with fewer passages is repeated, so that all have equal shares to the end.
     """
-    lines = _joined(*(domain.lines for domain in domains))
+    lines = joined_once(*(domain.lines for domain in domains))
     before = np.cumsum([0, *(len(domain.lines) for domain in domains)])
     begins = np.concatenate(
         [domain.starts + at for domain, at in zip(domains, before, strict=False)]
@@ -86,12 +93,6 @@ def mixed(domains: Sequence[Passages], source: Random) -> Passages:
     once = int(sizes[turns[: min(counts) * len(domains)]].sum())
     mixture = lines.pick(numbers)
     return Passages(mixture, starts.astype(np.intp), int(mixture.before[once]))
-
-
-@lru_cache(maxsize=2)
-def _joined(*runs: Segments) -> Segments:
-    """Return the segments of all parts, the same for all rows."""
-    return Segments.joined(runs)
 
 
 class TokenizedSources:

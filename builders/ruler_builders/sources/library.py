@@ -382,10 +382,8 @@ def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Pat
         raise Unreachable(downloads_off())
     reasons = list[str]()
     for url, sha256 in mirrors.items():
-        try:
+        with noted(reasons):
             return download(url, sha256, folder)
-        except Unreachable as error:
-            reasons.append(str(error))
     raise Unreachable("; ".join(reasons))
 
 

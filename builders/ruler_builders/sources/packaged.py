@@ -94,9 +94,8 @@ def sample_corpus(source: str) -> Corpus:
     """
     articles = [read_json(path) for path in packaged_files(source)]
     if source == "squad":
-        paragraphs = [map(_as_squad, article["paragraphs"]) for article in articles]
-        data = {"data": [{"paragraphs": [*entries]} for entries in paragraphs]}
-        return parse_corpus(source, data, "sample")
+        entries = [{"paragraphs": [*map(_as_squad, article["paragraphs"])]} for article in articles]
+        return parse_corpus(source, {"data": entries}, "sample")
     questions = list[Any]()
     for article in articles:
         context = [(paragraph["title"], paragraph["text"]) for paragraph in article["paragraphs"]]

@@ -63,11 +63,10 @@ def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, chec
         numbers = list(dict.fromkeys(number for number, _ in paragraphs))
         for gold, qas in paragraphs:
             near = tuple(number for number in numbers if number != gold)
-            questions += [
-                _question(qa["question"], [a["text"] for a in qa["answers"]], (gold,), near, where)
-                for qa in qas
-                if not qa.get("is_impossible")
-            ]
+            for qa in qas:
+                if not qa.get("is_impossible"):
+                    answers = [answer["text"] for answer in qa["answers"]]
+                    questions.append(_question(qa["question"], answers, (gold,), near, where))
     return Corpus(tuple(documents), unambiguous(questions))
 
 

@@ -79,17 +79,13 @@ def draw(
         prompt = replace(prompt, head=example + prompt.head)
     if params.vocabulary:
         room = budget - sources.tokenizer.count(["".join(astuple(prompt))])[0]
-        _refuse_unfilled(name, params.vocabulary, length, room, fill(room).cost)
+        used = fill(room).cost
+        if used < LEAST_FILL * room:
+            raise UsageError(
+                f"{name}: vocabulary: {params.vocabulary} words fill {used} of the {room} tokens "
+                f"of a list at {length}; use more words, more repeats or a smaller length"
+            )
     return RowTemplate(prompt, outputs, fill)
-
-
-def _refuse_unfilled(name: str, size: int, length: int, room: int, used: int) -> None:
-    """Refuse a vocabulary whose words do not fill the room (tokens) of a list."""
-    if used < LEAST_FILL * room:
-        raise UsageError(
-            f"{name}: vocabulary: {size} words fill {used} of the {room} tokens of a list at "
-            f"{length}; use more words, more repeats or a smaller length"
-        )
 
 
 def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:

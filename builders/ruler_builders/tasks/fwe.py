@@ -160,6 +160,5 @@ class _Words:
         return text[:-1]
 
 
-@lru_cache(maxsize=4)
-def _words(sources: TokenizedSources) -> _Words:
-    return _Words(sources)
+#: Returns the words that all rows share.
+_words = lru_cache(maxsize=4)(_Words)

@@ -127,6 +127,7 @@ class _Names:
         self.all: list[str] = []
         self.costs = np.zeros((2, 0), dtype=np.int64)
         self.starts = self.ends = Segments.of([], np.zeros(0, dtype=np.int64))
+        self.draw(GOLD_NAMES)
 
     def draw(self, size: int) -> None:
         """Draw names until there are at least `size`; more are drawn the same way later."""
@@ -156,8 +157,5 @@ class _Names:
         return numbers[~np.isin(numbers, taken)]
 
 
-@lru_cache(maxsize=4)
-def _names(sources: TokenizedSources) -> _Names:
-    names = _Names(sources)
-    names.draw(GOLD_NAMES)
-    return names
+#: Returns the names that all rows share.
+_names = lru_cache(maxsize=4)(_Names)

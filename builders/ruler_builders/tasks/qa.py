@@ -51,11 +51,12 @@ def draw(
         # count tells which they are. A last, incomplete round takes any documents.
         rounds = _rounds(sources, documents, room)
         labels = sources.labels(_LABEL, (rounds + 1) * len(documents), "\n\n", "The")
-        fixed = np.concatenate([needles, *[ranked] * min(rounds, 1)])
+        fixed = needles
         spare = ranked
         first = len(question.near)
         if rounds:
-            fixed = np.concatenate([fixed, np.tile(np.arange(len(documents)), rounds - 1)])
+            whole_rounds = np.tile(np.arange(len(documents)), rounds - 1)
+            fixed = np.concatenate([needles, ranked, whole_rounds])
             spare = permutation(rng(seed, name, index, "last round"), len(documents))
             first = 0
         base = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
@@ -116,7 +117,8 @@ def distractors(
     """Return all other documents in the order of preference: near ones first, then any."""
     order = permutation(rng(seed, name, index, "distractors"), size)
     rank = np.ones(size, dtype=np.int8)  # 0: near, 1: any other, 2: gold, which is no distractor
-    rank[list(question.near)], rank[list(question.gold)] = 0, 2
+    rank[list(question.near)] = 0
+    rank[list(question.gold)] = 2
     ranks = rank[order]
     return np.concatenate([order[ranks == 0], order[ranks == 1]])
 
