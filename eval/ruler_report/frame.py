@@ -10,7 +10,6 @@ all of them have. No row is counted as right or wrong because it was not answere
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ruler_data.errors import RulerError
+from ruler_data.parquet import integers
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -28,6 +28,9 @@ Digests = npt.NDArray[np.uint64]
 
 #: A task and a length in tokens.
 Cell = tuple[str, int]
+
+#: Not `pa.scalar`, which imports pandas.
+NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
 
 #: Columns of a table of scores that a frame and its means are made from.
 COLUMNS = ("task", "length", "index", "sample", "question", "official", "exact")
@@ -102,10 +105,10 @@ def rows_of(table: pa.Table) -> dict[Cell, CellRows]:
     """Return the rows of a table of scores by cell, tasks in their order and lengths rising."""
     tasks = pc.cast(table["task"], pa.string()).combine_chunks().dictionary_encode()
     names = tasks.dictionary.to_pylist()
-    codes = np.from_dlpack(tasks.indices).astype(np.int64)
-    lengths = _array(table["length"]).astype(np.int64)
-    index = _array(table["index"]).astype(np.int64)
-    sample = _array(table["sample"])
+    codes = integers(tasks.indices)
+    lengths = integers(table["length"].combine_chunks())
+    index = integers(table["index"].combine_chunks())
+    sample = integers(table["sample"].combine_chunks())
     order = np.lexsort((sample, index, lengths, codes))
     codes, lengths, index = codes[order], lengths[order], index[order]
     questions = digests_of(table["question"])[order]
@@ -131,13 +134,9 @@ def rows_of(table: pa.Table) -> dict[Cell, CellRows]:
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:
-    """Return a column of numbers; NaN for null."""
-    return np.asarray(_array(pc.fill_null(column, np.nan)), dtype=np.float64)
-
-
-def _array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return a column without nulls; `to_numpy` imports pandas, which takes half a second."""
-    return np.from_dlpack(column.combine_chunks())
+    """Return a column of numbers; NaN for null. `to_numpy` imports pandas."""
+    numbers = pc.fill_null(column, NAN).combine_chunks()
+    return np.from_dlpack(numbers).astype(np.float64)
 
 
 def digests_of(column: pa.ChunkedArray) -> Digests:
