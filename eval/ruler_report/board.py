@@ -36,17 +36,21 @@ def html(conclusion: Conclusion) -> Markup:
     """Return the board of a conclusion as HTML."""
     names: list[Name] = [(None, length) for length in conclusion.frame.lengths]
     names += [(category, None) for category in conclusion.categories]
-    heads = ["run", "rank", "mean", conclusion.beside_name, "effective", "declared"]
+    declares = any(run.window[0] for run in conclusion.runs)
+    heads = ["run", "rank", "mean", conclusion.beside_name, "effective"]
+    if declares:
+        heads.append("declared")
     heads += [task or format_length(length) for task, length in names]
     caption = (
         f"Mean {conclusion.score_name} score in percent, beside it the {conclusion.beside_name} "
         "score; a click on a head sorts"
     )
-    entries = [_entry(conclusion, run, names) for run in conclusion.order]
+    entries = [_entry(conclusion, run, names, declares=declares) for run in conclusion.order]
     return Markup(render("board.html.j2", caption=caption, heads=heads, entries=entries))
 
 
-def _entry(conclusion: Conclusion, run: int, names: list[Name]) -> Entry:
+def _entry(conclusion: Conclusion, run: int, names: list[Name], *, declares: bool) -> Entry:
+    """Return a line of the board; `declares`: some run declares its window."""
     ranks = conclusion.ranks.get(run)
     effective = conclusion.effective(run)
     declared = conclusion.runs[run].window[0]
@@ -60,8 +64,9 @@ def _entry(conclusion: Conclusion, run: int, names: list[Name]) -> Entry:
         BoardCell(str(estimate or ""), estimate.value if estimate else None),
         BoardCell(format_number(beside, 1), beside),
         BoardCell(str(effective or ""), reach),
-        BoardCell(format_length(declared) if declared else "", declared),
     ]
+    if declares:
+        cells.append(BoardCell(format_length(declared) if declared else "", declared))
     cells += [_mean_cell(conclusion, run, name) for name in names]
     return Entry(
         conclusion.names[run],

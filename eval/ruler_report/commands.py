@@ -196,12 +196,11 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option(help="Print what would be written; write nothing.")
     ] = False,
-    partial: Annotated[
-        bool, typer.Option(help="Publish a run with unanswered rows; the card says n of N.")
-    ] = False,
     data: Data = None,
 ) -> Publication:
     """Publish predictions and scores as a dataset.
+
+    Of a run with unanswered rows the card says how many they are.
 
         ruler-eval publish runs/x --repo org/predictions --dry-run
 
@@ -211,8 +210,9 @@ def publish(
     from ruler_data.hub.client import NO_TOKEN, token
     from ruler_report import publication
 
-    files = publication.compose(Path(run), repo, data, partial=partial)
+    files, warnings = publication.compose(Path(run), repo, data)
     if dry_run:
         notes = () if token() else (NO_TOKEN,)
-        return publication.Publication(tuple(publication.plan(files, repo)), notes)
-    return publication.Publication(tuple(publication.push(files, repo, private=private)))
+        lines = (*warnings, *publication.plan(files, repo))
+        return publication.Publication(lines, notes)
+    return publication.Publication((*warnings, *publication.push(files, repo, private=private)))

@@ -30,6 +30,8 @@ COLOURS = (
 MARKERS = "osD^vPX*<>ph"
 #: Width in inches of the images of a page, and of a column of a paper.
 PAGE_WIDTH, COLUMN_WIDTH = 9.6, 3.25
+#: Pixels of an inch of a panel on a page, so that text has one size in all of them.
+PIXELS = 97
 #: In inches: a column of a paper that has room for a caption below. LaTeX never places taller ones.
 TALLEST = 6.5
 _STYLE = Path(__file__).parent / "page.mplstyle"
@@ -60,6 +62,7 @@ class Picture:
         title: stands above it on a page, never in it.
         alt: what it shows, in words.
         panels: for a page: width in pixels and data URI of each panel.
+        series: names of the series in a key, in the order of their colours.
         png: all panels in one image; `pdf` likewise, as wide as a column of a paper.
     """
 
@@ -67,6 +70,7 @@ class Picture:
     title: str
     alt: str
     panels: tuple[tuple[int, str], ...]
+    series: tuple[str, ...]
     png: bytes
     pdf: bytes
 
@@ -244,12 +248,20 @@ def render(drawing: Drawing) -> Picture:
         for panel in drawing.panels:
             figure, _ = _draw_panels([panel], *drawing.size, columns=1)
             image = base64.b64encode(_image(figure, "svg")).decode()
-            width = round(1.35 * 72 * drawing.size[0])
+            width = round(PIXELS * figure.get_tightbbox().width)
             panels.append((width, f"data:image/svg+xml;base64,{image}"))
         png = _image(_on_page(drawing), "png")
     with rc_context(_SMALL, _STYLE):
         pdf = _image(_in_column(drawing), "pdf", COLUMN_WIDTH)
-    return Picture(drawing.name, drawing.title, drawing.alt, tuple(panels), png, pdf)
+    return Picture(
+        name=drawing.name,
+        title=drawing.title,
+        alt=drawing.alt,
+        panels=tuple(panels),
+        series=tuple(drawing.series),
+        png=png,
+        pdf=pdf,
+    )
 
 
 def _on_page(drawing: Drawing) -> Any:  # noqa: ANN401 - a figure of matplotlib

@@ -10,13 +10,15 @@ from ruler_report.typesetting import visible
 
 #: Characters of a name in tables and sentences, and in pictures.
 LONG, SHORT = 80, 30
+#: Behind the name of a run whose scores cannot be made again here.
+CLAIMED = " [claimed]"
 
 
 def names_of(runs: Sequence[Scores]) -> list[str]:
     """Return a distinct name for each run: the user's, or its model; what is claimed is marked.
 
-    Where names repeat, the options or the revision that differ follow, or else a number. A text
-    that could be read as a part of a sentence is in quotes.
+    Where names repeat, the fewest options that tell them apart follow, or the revision, or else a
+    number. A text that could be read as a part of a sentence is in quotes.
     """
     models = [visible(run.name or run.run.model) for run in runs]
     alike: dict[str, list[RunInfo]] = {}
@@ -29,7 +31,7 @@ def names_of(runs: Sequence[Scores]) -> list[str]:
             name += " without context"
         names.append(name + _difference(run.run, alike[model]))
     return [
-        f"{name} [claimed]" if run.claimed else name
+        name + CLAIMED if run.claimed else name
         for name, run in zip(numbered(names), runs, strict=True)
     ]
 
@@ -37,24 +39,30 @@ def names_of(runs: Sequence[Scores]) -> list[str]:
 def shortened(names: Sequence[str], most: int) -> list[str]:
     """Return names of at most so many characters, told apart wherever the names differ.
 
-    The middle of a long name is left out; where that makes names alike, what differs stays.
+    The middle of a long name is left out; where that makes names alike, what differs stays. That a
+    run is claimed stays, too.
 
     >>> shortened(["org/model-kvcache-snapkv-0.25", "vt"], 16)
     ['org/mod…pkv-0.25', 'vt']
     >>> shortened(["Qwen-Coder-0.5B-Instruct-Q4", "Qwen-Coder-1.5B-Instruct-Q4"], 16)
     ['…en-Coder-0.5B-…', '…en-Coder-1.5B-…']
     """
-    short = [_without_middle(name, most) for name in names]
-    for text in {*short}:
-        alike = {name for name, of_name in zip(names, short, strict=True) if of_name == text}
+    if any(name.endswith(CLAIMED) for name in names):
+        most -= len(CLAIMED)
+    stems = [name.removesuffix(CLAIMED) for name in names]
+    short_of = {stem: _without_middle(stem, most) for stem in stems}
+    for text in {*short_of.values()}:
+        alike = [stem for stem, short in short_of.items() if short == text]
         if len(alike) > 1:
-            start = _first_difference([*alike])
-            for place, name in enumerate(names):
-                if name in alike:
-                    short[place] = _window(name, start, most)
+            start = _first_difference(alike)
+            for stem in alike:
+                short_of[stem] = _window(stem, start, most)
     distinct = [*dict.fromkeys(names)]
-    told_apart = dict(zip(distinct, numbered([short[names.index(name)] for name in distinct]),
-                          strict=True))  # fmt: skip
+    marked = []
+    for name in distinct:
+        stem = name.removesuffix(CLAIMED)
+        marked.append(short_of[stem] + name.removeprefix(stem))
+    told_apart = dict(zip(distinct, numbered(marked), strict=True))
     return [told_apart[name] for name in names]
 
 
@@ -94,15 +102,33 @@ def options_of(run: RunInfo) -> Mapping[str, Any]:
 
 def _difference(run: RunInfo, alike: Sequence[RunInfo]) -> str:
     """Return in brackets what tells a run from others of its name; empty if that is long."""
-    differing = []
-    for key, value in options_of(run).items():
-        if len({str(options_of(other).get(key)) for other in alike}) > 1:
-            differing.append(f"{key} {value}")
+    options = options_of(run)
+    differing: list[str] = []
+    for key in _telling_options(alike):
+        if key in options:
+            # A text says what it is, and whose number follows.
+            says_enough = differing or isinstance(options[key], str)
+            differing.append(str(options[key]) if says_enough else f"{key} {options[key]}")
     revisions = {other.model_revision for other in alike}
     if not differing and run.model_revision and len(revisions) > 1:
         differing.append(f"revision {run.model_revision[:12]}")
     text = visible(", ".join(differing))
     return f" ({text})" if 0 < len(text) <= 60 else ""
+
+
+def _telling_options(runs: Sequence[RunInfo]) -> list[str]:
+    """Return the fewest options that tell runs apart, those with the shortest values."""
+    keys = dict.fromkeys(key for run in runs for key in options_of(run))
+    values = {key: [str(options_of(run).get(key)) for run in runs] for key in keys}
+    chosen: list[str] = []
+    told_apart = 1
+    for key in sorted(keys, key=lambda key: max(map(len, values[key]))):
+        columns = [values[option] for option in (*chosen, key)]
+        number = len({*zip(*columns, strict=True)})
+        if number > told_apart:
+            chosen.append(key)
+            told_apart = number
+    return [key for key in keys if key in chosen]
 
 
 def _first_difference(names: Sequence[str]) -> int:

@@ -19,8 +19,7 @@ from ruler_report.contents import Contents
 from ruler_report.drawing import COLOURS
 from ruler_report.margin import MarginTest
 from ruler_report.means import Estimate, Gap
-from ruler_report.pictures import MANY, short_names
-from ruler_report.tables import SIDE_BY_SIDE, comparison
+from ruler_report.tables import comparison
 from ruler_report.typesetting import (
     TEMPLATES,
     Printable,
@@ -226,30 +225,18 @@ def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
 
 def html_page(conclusion: Conclusion, contents: Contents, *, sorts: bool) -> str:
     """Return the report as one self-contained page; no script runs but that which sorts a board."""
-    names = short_names(conclusion)
-    key = []
-    if 1 < len(names) <= MANY:
-        key = [(name, SIGNS[place % len(SIGNS)]) for place, name in enumerate(names)]
     script = board.script() if sorts else ""
     return render(
         "report.html.j2",
         page=contents,
         style=_style(),
-        key=key,
-        keyed=("lengths", "tasks"),
-        shape=_shape(len(names)),
+        signs=SIGNS,
+        spelled=words.SPELLED,
         families=words.FAMILIES,
         board=board.html(conclusion) if sorts else "",
         script=script,
         policy=board.policy(script) if sorts else "",
     )
-
-
-def _shape(runs: int) -> str:
-    """Return how the first screen is laid out: pictures beside the tables, or below them."""
-    if runs == 1:
-        return "one"
-    return "several" if runs <= SIDE_BY_SIDE else "many"
 
 
 def _style() -> str:

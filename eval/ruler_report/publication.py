@@ -31,17 +31,17 @@ from ruler_report.typesetting import Printable, markdown_text
 BESIDE = ("finish", "answer_tokens", "official", "exact", "f1", "label")
 
 
-def compose(
-    run: Path, repo: str, data: str | None = None, *, partial: bool = False
-) -> dict[str, bytes]:
-    """Return the files to publish by path; nothing is written yet.
+def compose(run: Path, repo: str, data: str | None = None) -> tuple[dict[str, bytes], list[str]]:
+    """Return the files to publish by path, and what a reader must know; nothing is written yet.
+
+    A run with unanswered rows can be published: the card says so, and no report ranks it over them.
 
     Raises:
         RulerError: the scores are only claimed, of no model, or what `score` refuses.
     """
     check_repo(repo)
     scores = load_scores(run, data)
-    reason = _why_not(scores, partial=partial)
+    reason = _why_not(scores)
     if reason:
         raise RulerError(quote(str(run)), reason)
     files = dict(prediction_files(scores, RunFolder(run).answers()))
@@ -49,29 +49,21 @@ def compose(
         path = Path(folder) / FILENAME
         write_scores(path, scores)
         files[FILENAME] = path.read_bytes()
-    files["README.md"] = results_card(scores, repo, partial=partial).encode()
-    return files
+    files["README.md"] = results_card(scores, repo).encode()
+    unanswered = scores.validity.unanswered
+    warnings = [f"{repo}: incomplete, {unanswered}"] if unanswered else []
+    return files, warnings
 
 
-def _why_not(scores: Scores, *, partial: bool) -> str:
+def _why_not(scores: Scores) -> str:
     """Return why scores cannot be published; empty if they can."""
     if scores.claimed:
         return f"{scores.claimed}; give --data, the rows of the run"
     if scores.run.engine == "oracle":
         return "its answers are the gold answers, of no model"
-    if scores.validity.refusals:
-        return "; ".join(scores.validity.refusals)
-    unanswered = scores.table.filter(pc.is_null(scores.table["official"]))
-    if unanswered.num_rows and not partial:
-        first = [
-            f"{config_name(str(line['task']), line['length'])}/{line['index']}"
-            for line in unanswered.slice(0, 3).select(["task", "length", "index"]).to_pylist()
-        ]
-        return (
-            f"{unanswered.num_rows:,} of {scores.rows:,} rows are unanswered, the first "
-            f"{', '.join(first)}; resume the run, or publish it as it is with --partial"
-        )
-    return ""
+    if not scores.answered:
+        return "no row is answered"
+    return "; ".join(scores.validity.refusals)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,9 +141,9 @@ def _text(answer: Answer | None) -> str | None:
     return answer.text.encode("utf-8", "replace").decode()
 
 
-def results_card(scores: Scores, repo: str, *, partial: bool) -> str:
+def results_card(scores: Scores, repo: str) -> str:
     """Return the card of a run's predictions; `repo` is the dataset that holds them."""
-    conclusion = conclude([scores], partial=partial)
+    conclusion = conclude([scores])
     cells = scores.table.group_by(["task", "length"], use_threads=False).aggregate([])
     configs = [config_name(str(cell["task"]), cell["length"]) for cell in cells.to_pylist()]
     metadata = {

@@ -149,10 +149,7 @@ def task_means(conclusion: Conclusion) -> Table:
     heads = [_head(conclusion, name) for name in names]
     grid: list[tuple[Cell, ...]] = []
     for name, head in zip(names, heads, strict=True):
-        cells = []
-        for run in conclusion.order:
-            estimate = conclusion.estimate(name, run)
-            cells.append(number(estimate, conclusion.value_beside(name, run), shaded=True))
+        cells = [_value(conclusion, name, run, digits=1) for run in conclusion.order]
         grid.append((head, *cells))
     columns: tuple[str, ...] = ("task", *(conclusion.names[run] for run in conclusion.order))
     marked = tuple(range(len(conclusion.frame.tasks), len(grid)))
@@ -164,7 +161,7 @@ def task_means(conclusion: Conclusion) -> Table:
         ]
         marked = ()
     caption = (
-        f"Score of each task, mean over its lengths, in percent with 95 % intervals; beside it the "
+        f"Score of each task, mean over its lengths, in percent; beside it the "
         f"{conclusion.beside_name} score"
     )
     return Table("tasks", caption, columns, tuple(grid), marked)

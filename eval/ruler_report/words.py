@@ -18,6 +18,8 @@ from ruler_report.typesetting import format_length, format_number, join, visible
 
 #: Comparisons that are stated one by one; more are only counted.
 SPELLED = 4
+#: Characters of a title that names its runs; a longer one says how many they are.
+LONGEST_TITLE = 100
 #: What the two families of tests promise.
 FAMILIES = (
     "Two families of tests, each of which errs in 5 % of tries as a whole: the means of all pairs "
@@ -346,6 +348,7 @@ def title(conclusion: Conclusion) -> str:
     """Return the title of a page."""
     suites = sorted({run.run.data.suite for run in conclusion.runs})
     name = "RULER" if suites == ["ruler"] else f"Suite {', '.join(map(visible, suites))}"
-    if len(conclusion.runs) > SPELLED:
+    text = f"{name}: {', '.join(conclusion.names[run] for run in conclusion.order)}"
+    if len(conclusion.runs) > 1 and len(text) > LONGEST_TITLE:
         return f"{name}: {len(conclusion.runs)} runs"
-    return f"{name}: {', '.join(conclusion.names[run] for run in conclusion.order)}"
+    return text

@@ -160,7 +160,7 @@ def test_a_score_is_the_mean_over_samples(frozen: Path, tmp_path: Path) -> None:
     assert "62.50" in shown
     results = json.loads((tmp_path / "results.json").read_text())
     assert {(cell["official"], cell["rows"]) for cell in results["means"]} == {(0.625, 24)}
-    published = compose(tmp_path, "org/predictions")
+    published, _ = compose(tmp_path, "org/predictions")
     rows = pq.read_table(BytesIO(published["predictions/vt_2048.parquet"])).to_pylist()
     assert [(row["sample"], row["index"]) for row in rows] == [
         (sample, index) for index, sample in product(range(6), range(4))
