@@ -339,10 +339,7 @@ def conclude(
     if partial:
         rows = [_filled(of_run) for of_run in rows]
     columns = columns_of(frame, _categories(runs))
-    headline: dict[str, str] = {}
-    for run in runs:
-        for name, task in run.tasks.items():
-            headline[name] = score or task.headline
+    headline = _headlines(runs, score)
     leads_with_exact = all(headline[task] == "exact" for task in frame.tasks)
     beside_name: ScoreName = "official" if frame.tasks and leads_with_exact else "exact"
     identities = [_identity(run, of_run) for run, of_run in zip(runs, rows, strict=True)]
@@ -359,6 +356,15 @@ def conclude(
         forced=forced,
         chosen=chosen,
     )
+
+
+def _headlines(runs: Sequence[Scores], score: ScoreName | None) -> dict[str, str]:
+    """Return the score that each task leads with, or for all tasks the one that is asked for."""
+    headlines: dict[str, str] = {}
+    for run in runs:
+        for name, task in run.tasks.items():
+            headlines[name] = score or task.headline
+    return headlines
 
 
 def group_of(run: Scores) -> str:

@@ -10,6 +10,7 @@ all of them have. No row is counted as right or wrong because it was not answere
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, product
 
 import numpy as np
 import numpy.typing as npt
@@ -189,24 +190,36 @@ def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: b
         barred: why a run has no rank whatever rows it has, by its place.
         partial: show unanswered rows as wrong; runs with such rows have no rank.
     """
-    unranked = dict(barred)
-    for place, rows in enumerate(runs):
-        if place not in unranked:
-            reason = _own_obstacle(rows, partial=partial)
-            if reason:
-                unranked[place] = reason
     complete = [_cells_to_show(rows, partial=partial) for rows in runs]
-    candidates = [place for place in range(len(runs)) if place not in unranked]
-    unranked |= _too_small(candidates, complete)
-    ranked = tuple(place for place in candidates if place not in unranked)
-    shown = ranked or tuple(range(len(runs)))
-    common = [cell for cell in runs[shown[0]] if all(cell in complete[place] for place in shown)]
-    tasks, lengths = rectangle(common)
-    cells = [(task, length) for task in tasks for length in lengths]
-    rows_of_cell = {cell: min(runs[place][cell].planned for place in shown) for cell in cells}
-    everything = dict.fromkeys(cell for place in shown for cell in runs[place])
+    unranked = _unranked(runs, complete, barred, partial=partial)
+    ranked = tuple(place for place in range(len(runs)) if place not in unranked)
+    shown = ranked or range(len(runs))
+    shown_runs = [runs[place] for place in shown]
+    common = set.intersection(*(complete[place] for place in shown))
+    tasks, lengths = rectangle([cell for cell in shown_runs[0] if cell in common])
+    rows_of_cell = {}
+    for cell in product(tasks, lengths):
+        rows_of_cell[cell] = min(rows[cell].planned for rows in shown_runs)
+    everything = dict.fromkeys(chain.from_iterable(shown_runs))
     left_out = tuple(cell for cell in everything if cell not in rows_of_cell)
     return Frame(rows_of_cell, ranked, unranked, left_out)
+
+
+def _unranked(
+    runs: Sequence[RowsOfRun],
+    complete: Sequence[Collection[Cell]],
+    barred: Mapping[int, str],
+    *,
+    partial: bool,
+) -> dict[int, str]:
+    """Return why runs have no rank, by their place."""
+    unranked = dict(barred)
+    for place, rows in enumerate(runs):
+        reason = _own_obstacle(rows, partial=partial)
+        if reason:
+            unranked.setdefault(place, reason)
+    candidates = [place for place in range(len(runs)) if place not in unranked]
+    return unranked | _too_small(candidates, complete)
 
 
 def _own_obstacle(rows: RowsOfRun, *, partial: bool) -> str:

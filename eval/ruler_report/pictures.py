@@ -31,6 +31,8 @@ STEP = "step"
 _STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
 #: Title of the axis of lengths.
 ACROSS = "length, tokens"
+#: Differences of the darkest colours, in percentage points.
+POINTS = (-50.0, 50.0)
 #: Title of the axis of depth.
 DEPTH = "depth of the needle, %"
 
@@ -213,30 +215,19 @@ def differences_picture(conclusion: Conclusion) -> Drawing | None:
     tasks: list[str | None] = [*conclusion.frame.tasks, None]
     lengths: list[int | None] = [*conclusion.frame.lengths, None]
     rows = [task or "mean" for task in tasks]
-    panels = []
     if len(compared) > FEW:  # a row for each run, its differences over all lengths
         cells: list[list[Name]] = [[(task, None) for task in tasks]]
         values, texts = _differences(conclusion, compared, cells)
-        panels.append(
-            Heat(
-                "",
-                values[:, 0],
-                names,
-                rows,
-                "task",
-                "",
-                [line[0] for line in texts],
-                (-50.0, 50.0),
-            )
-        )
+        words = [line[0] for line in texts]
+        panels = [Heat("", values[:, 0], names, rows, "task", texts=words, limits=POINTS)]
     else:
         columns = [format_length(length) if length else "mean" for length in lengths]
         cells = [[(task, length) for length in lengths] for task in tasks]
         values, texts = _differences(conclusion, compared, cells)
-        panels += [
-            Heat(name, grid, rows, columns, ACROSS, "", words, (-50.0, 50.0))
-            for name, grid, words in zip(names, values, texts, strict=True)
-        ]
+        panels = []
+        for name, grid, words_of_run in zip(names, values, texts, strict=True):
+            heat = Heat(name, grid, rows, columns, ACROSS, texts=words_of_run, limits=POINTS)
+            panels.append(heat)
     title = f"Minus {short[conclusion.base]}, in percentage points; * shown in its family"
     means = [f"{short[run]} {conclusion.gap(MEAN, run)}" for run in compared]
     alt = f"{title}. Means: {'; '.join(means)}."
@@ -279,16 +270,7 @@ def against(
     Raises:
         UsageError: the runs do not differ in it.
     """
-    places = {}
-    for run in conclusion.order:
-        place = place_of(conclusion, run, name, attributes[run])
-        if place is not None:
-            places[run] = place
-    if len({*places.values()}) < 2:
-        varied = ", ".join(_varying(conclusion, attributes)) or "no number"
-        raise UsageError(
-            f"--against {quote(name)}", f"runs do not differ in it; they do in {varied}"
-        )
+    places = _places(conclusion, name, attributes)
     if MEAN not in conclusion.columns:
         return None
     without = [run for run in conclusion.order if run not in places]
@@ -310,6 +292,23 @@ def against(
     ]
     alt = f"{title}: {', '.join(texts)}."
     return Drawing("against", title, alt, panels, (2.9, 2.0), _series(series))
+
+
+def _places(
+    conclusion: Conclusion, name: str, attributes: Sequence[Mapping[str, float]]
+) -> dict[int, float]:
+    """Return the numbers of the runs that have one; see `against`."""
+    places = {}
+    for run in conclusion.order:
+        place = place_of(conclusion, run, name, attributes[run])
+        if place is not None:
+            places[run] = place
+    if len({*places.values()}) < 2:
+        varied = ", ".join(_varying(conclusion, attributes)) or "no number"
+        raise UsageError(
+            f"--against {quote(name)}", f"runs do not differ in it; they do in {varied}"
+        )
+    return places
 
 
 def _lines_against(

@@ -206,20 +206,35 @@ def _chance(conclusion: Conclusion, run: int, length: int, score: float, rows_th
     return 100 * Z * sqrt(share * (1 - share) * (1 / count + 1 / count_here))
 
 
-def _published(procedure: Procedure | None) -> Iterator[tuple[str, str, Mapping[int, float]]]:
-    """Yield source, model and scores by length in tokens."""
-    if procedure is None or procedure.published != "procedures":
-        names = (procedure.published,) if procedure else (PAPER, "leaderboard")
-        for name in filter(None, names):
-            for line in published(name):
-                if line.table in ("3", "leaderboard") and line.group == "aligned":
-                    yield name, line.model, line.scores
-        if procedure is not None:
-            return
+#: Source, model, and scores by length in tokens.
+Model = tuple[str, str, Mapping[int, float]]
+
+
+def _published(procedure: Procedure | None) -> Iterator[Model]:
+    """Yield the models that were published with a procedure, or with none that is named."""
+    if procedure is None:
+        yield from _models_of(PAPER)
+        yield from _models_of("leaderboard")
+        yield from _models_by("unnamed")
+    elif procedure.published == "procedures":
+        yield from _models_by(procedure.name)
+    elif procedure.published:
+        yield from _models_of(procedure.published)
+
+
+def _models_of(file: str) -> Iterator[Model]:
+    """Yield the aligned models of a file of published scores."""
+    for line in published(file):
+        if line.table in ("3", "leaderboard") and line.group == "aligned":
+            yield file, line.model, line.scores
+
+
+def _models_by(procedure: str) -> Iterator[Model]:
+    """Yield the models whose scores were published with a procedure."""
     models: dict[tuple[str, str], dict[int, float]] = {}
     with (FOLDER / "procedures.csv").open(encoding="utf-8", newline="") as file:
         for cells in csv.DictReader(file):
-            if cells["procedure"] == (procedure.name if procedure else "unnamed"):
+            if cells["procedure"] == procedure:
                 scores = models.setdefault((cells["source"], cells["model"]), {})
                 scores[int(cells["length"])] = float(cells["score"])
     for (source, model), scores in models.items():

@@ -9,7 +9,7 @@ same whatever runs stand beside it. Draws are spread by sqrt((n+1) / (n-1)), whi
 variance that of a mean of n questions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -155,22 +155,18 @@ def resample(frame: Frame, runs: Sequence[RowsOfRun], score: Mapping[str, str] |
     layouts: list[dict[Cell, Digests]] = [{} for _ in runs]
     by_family = _families(frame, runs)
     for family in by_family:
+        # Runs and cells that were asked the same are drawn together.
         groups: dict[bytes, list[tuple[int, Cell, Floats]]] = {}
-        asked: dict[bytes, Digests] = {}
         for cell in family:
-            for run, rows_of_run in enumerate(runs):
-                rows = _answered_rows(rows_of_run, cell, frame.rows[cell])
-                if rows is None:
-                    continue
-                name = score if isinstance(score, str) else score[cell[0]]
+            name = score if isinstance(score, str) else score[cell[0]]
+            for run, rows in _answered_rows(runs, cell, frame.rows[cell]):
                 scores: Floats = getattr(rows, name)
                 layouts[run][cell] = rows.questions
                 values[run, cells.index(cell)] = mean_percent(scores.tolist())
-                key = rows.questions.tobytes()
-                asked[key] = rows.questions
-                groups.setdefault(key, []).append((run, cell, scores))
-        for key, lines in groups.items():
-            drawn = _draws_of_means(np.stack([scores for *_, scores in lines]), asked[key])
+                groups.setdefault(rows.questions.tobytes(), []).append((run, cell, scores))
+        for asked, lines in groups.items():
+            questions = np.frombuffer(asked, np.uint64)
+            drawn = _draws_of_means(np.stack([scores for *_, scores in lines]), questions)
             for (run, cell, _), of_line in zip(lines, drawn, strict=True):
                 draws[run, cells.index(cell)] = of_line
     number_of = {cell: number for number, family in enumerate(by_family) for cell in family}
@@ -184,12 +180,15 @@ def resample(frame: Frame, runs: Sequence[RowsOfRun], score: Mapping[str, str] |
     )
 
 
-def _answered_rows(rows_of_run: RowsOfRun, cell: Cell, rows: int) -> CellRows | None:
-    """Return the first rows of a run in a cell; None where it has not answered all of them."""
-    if cell not in rows_of_run:
-        return None
-    first = rows_of_run[cell].first(rows)
-    return first if first.is_complete else None
+def _answered_rows(
+    runs: Sequence[RowsOfRun], cell: Cell, rows: int
+) -> Iterator[tuple[int, CellRows]]:
+    """Yield the first rows of a cell with the places of the runs that answered all of them."""
+    for run, rows_of_run in enumerate(runs):
+        if cell in rows_of_run:
+            first = rows_of_run[cell].first(rows)
+            if first.is_complete:
+                yield run, first
 
 
 def _families(frame: Frame, runs: Sequence[RowsOfRun]) -> list[list[Cell]]:

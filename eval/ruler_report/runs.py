@@ -158,18 +158,25 @@ def attributes_of(runs: Sequence[Scores], entries: Sequence[str]) -> list[dict[s
     attributes: list[dict[str, float]] = [{} for _ in runs]
     folders = [None if run.path is None else folder_of(run.path) for run in runs]
     for entry in entries:
-        option = f"--attr {quote(entry)}"
-        match = re.fullmatch(r"([^=]+)=([^=]+)(?:=(.+))?", entry)
-        number = _number(match[2]) if match else None
-        if match is None or number is None:
-            raise UsageError(option, "give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x")
-        place = match[3]
-        if place and folder_of(place) not in folders:
-            raise UsageError(option, f"{quote(place)} is not one of the runs")
-        for folder, of_run in zip(folders, attributes, strict=True):
-            if not place or folder == folder_of(place):
-                of_run[match[1]] = number
+        key, number, place = _attribute(entry)
+        places = [*range(len(runs))]
+        if place:
+            places = [run for run in places if folders[run] == folder_of(place)]
+        if not places:
+            raise UsageError(f"--attr {quote(entry)}", f"{quote(place)} is not one of the runs")
+        for run in places:
+            attributes[run][key] = number
     return attributes
+
+
+def _attribute(entry: str) -> tuple[str, float, str]:
+    """Return key, number and run of an attribute; the run is empty for all."""
+    match = re.fullmatch(r"([^=]+)=([^=]+)(?:=(.+))?", entry)
+    number = _number(match[2]) if match else None
+    if match is None or number is None:
+        reason = "give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x"
+        raise UsageError(f"--attr {quote(entry)}", reason)
+    return match[1], number, match[3] or ""
 
 
 def _number(text: str) -> float | None:

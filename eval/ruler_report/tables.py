@@ -340,21 +340,15 @@ def _beside(
     """Return a table of the paper with some runs in it."""
     data = [conclusion.runs[run].run.data for run in runs]
     on_other_rows = {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}
-    paper = [
-        line
-        for line in published(PAPER)
-        if line.table == table and line.group == group and line.averages
-    ]
-    lines = [*paper, *(_published_line(conclusion, run, group, category, table) for run in runs)]
+    lines = _paper_lines(group, table)
+    ours = [_published_line(conclusion, run, group, category, table) for run in runs]
+    lines += ours
     lines.sort(key=lambda line: -line.averages.get("wavg_inc", -1))
     rows: list[tuple[Cell, ...]] = []
     for line in lines:
-        name = line.model
-        if line not in paper and on_other_rows:
-            name += ", on other rows"
-        scores_of_line = (format_number(line.scores.get(length), 1) for length in LENGTHS)
-        averages = (_average_with_rank(line, average, lines) for average in AVERAGES)
-        cells = [name, *scores_of_line, *averages]
+        cells = _published_cells(line, lines)
+        if line in ours and on_other_rows:
+            cells[0] += ", on other rows"
         if category is None:
             reach = format_length(line.effective, max(line.scores))
             cells.append(reach.replace("none", "<4K"))
@@ -369,8 +363,21 @@ def _beside(
     head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS)
     if category is None:
         head = (*head, "effective")
-    marked = tuple(place for place, line in enumerate(lines) if line not in paper)
+    marked = tuple(place for place, line in enumerate(lines) if line in ours)
     return Table(f"published-{group}-{table}", caption, head, tuple(rows), marked)
+
+
+def _paper_lines(group: str, table: str) -> list[Published]:
+    """Return the lines of a table of the paper, for its base or its aligned models."""
+    of_table = [line for line in published(PAPER) if line.table == table and line.group == group]
+    return [line for line in of_table if line.averages]
+
+
+def _published_cells(line: Published, lines: Sequence[Published]) -> list[str]:
+    """Return the cells of a line: its model, its scores and its averages with their ranks."""
+    scores_of_line = [format_number(line.scores.get(length), 1) for length in LENGTHS]
+    averages = [_average_with_rank(line, average, lines) for average in AVERAGES]
+    return [line.model, *scores_of_line, *averages]
 
 
 def _published_line(

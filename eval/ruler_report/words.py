@@ -1,6 +1,6 @@
 """A conclusion in words: every sentence is read from its verdicts, and quotes what runs say."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ruler_data.names import counted
 from ruler_report.columns import MEAN
@@ -84,15 +84,18 @@ def headline(conclusion: Conclusion) -> str:
     if groups.keys() == {BETTER}:
         ranked = "ranked run" if conclusion.frame.unranked else "run"
         return f"{lead}; it is better than every other {ranked}."
-    sentences = [lead]
+    return f"{'; '.join([lead, *_verdicts_of_the_best(groups)])}."
+
+
+def _verdicts_of_the_best(groups: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield what the best run is beside the others, given their names by verdict."""
     if CANNOT_TELL in groups:
-        sentences.append(f"it cannot be told apart from {_few(groups[CANNOT_TELL])}")
+        yield f"it cannot be told apart from {_few(groups[CANNOT_TELL])}"
     if UNCORRECTED in groups:
         names = _few(groups[UNCORRECTED])
-        sentences.append(f"it is not shown to be better than {names} after the correction")
+        yield f"it is not shown to be better than {names} after the correction"
     if BETTER in groups:
-        sentences.append(f"it is better than {_few(groups[BETTER])}")
-    return f"{'; '.join(sentences)}."
+        yield f"it is better than {_few(groups[BETTER])}"
 
 
 def _is_tie(conclusion: Conclusion, first: int, second: int) -> bool:
