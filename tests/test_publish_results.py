@@ -18,7 +18,7 @@ from tests.commands import call_in, succeeded
 from tests.hub import Hub
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
-from tests.runs import golden, make_run, patchy, scored_run
+from tests.runs import golden, make_run, patchy, refused, scored_run
 
 pytestmark = pytest.mark.slow
 
