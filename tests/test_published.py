@@ -117,7 +117,7 @@ def test_cards_show_the_scores_of_the_results() -> None:
 
 def test_the_results_are_of_rows_that_are_still_built() -> None:
     for run in (*BASE, COMPLETION):
-        data = json.loads((run / "results.json").read_text(encoding="utf-8"))["run"]["data"]
+        data = json.loads((run / "run.json").read_text(encoding="utf-8"))["data"]
         assert data["data_version"].split(".")[0] == DATA_VERSION.split(".")[0]
 
 
