@@ -145,6 +145,7 @@ def test_a_row_is_shown_whole_on_request(task: str, sample_build: Path, cli: Cli
         shown = squeeze(done.stdout)
         assert f"{task}_4096/3" in shown
         assert f"{row.length}tokens" in shown
+        assert "evidence1spans" not in shown
         assert squeeze(row.question) in shown
         assert squeeze(row.answer_prefix) in shown
         assert all(squeeze(output) in shown for output in row.outputs)

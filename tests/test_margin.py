@@ -44,6 +44,7 @@ def test_few_rows_cannot_tell_and_it_is_said_about_how_many_would() -> None:
     found = ruler_report.compare(*runs, margin=1.0)
     assert found.exit_status == 3 and found.margin is not None
     promised = found.margin.rows or 0
+    assert "by more than 1 point (difference" in str(found)
     assert f"about {promised:,} rows a config would tell" in str(found)
     for rows, status in ((promised, 0), (promised // 2, 3)):
         pair = [run_with(0.0, rows=rows), replace(run_with(0.0, rows=rows), fingerprint="another")]

@@ -13,7 +13,7 @@ from ruler_data.dataset import Rows, open_source
 from ruler_data.errors import UsageError
 from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
-from ruler_data.names import parse_config, quote
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import READ_ON, Procedure, find_procedure
 from ruler_data.procedures import procedures as known_procedures
 from ruler_data.row import Row
@@ -142,7 +142,7 @@ class ShownRow:
         facts.add_row("row", f"{self.config}/{row.index}")
         facts.add_row("length", f"{row.length} tokens, {row.max_new_tokens} of them for the answer")
         facts.add_row("context", f"{len(row.context):,} characters")
-        facts.add_row("evidence", f"{len(row.evidence)} spans")
+        facts.add_row("evidence", counted(len(row.evidence), "span"))
         gold = Text(", ").join(Text(visible(output), style="bold green") for output in row.outputs)
         return Group(
             facts,

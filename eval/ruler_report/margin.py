@@ -52,7 +52,8 @@ class MarginTest:
 
     def sentence(self, new: str, old: str) -> str:
         """Return the verdict in words."""
-        points = f"by more than {self.margin:g} points"
+        unit = "point" if self.margin == 1 else "points"
+        points = f"by more than {self.margin:g} {unit}"
         if self.low is not None and self.high is not None:
             low, high = format_signed(self.low), format_signed(self.high)
             points += f" (difference of the means between {low} and {high})"

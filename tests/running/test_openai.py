@@ -124,7 +124,17 @@ def test_a_first_reply_without_end_ends_the_run(frozen: Path, tmp_path: Path, dr
     with serving(ThreadingTCPServer(("127.0.0.1", 0), Dripping), over.set) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         error = refusal(evaluate(*asked_of(frozen, url, tmp_path, patience=1)), 1)
-    assert "the server does not answer within 1 s; start the server, or correct it" in error
+    assert "the server does not answer within 1 s; start the server, or correct --base-url" in error
+
+
+def test_a_model_that_the_server_has_not_is_told_with_the_nearest_that_it_has(
+    ask: Ask, server: FakeServer
+) -> None:
+    server.listed = [{"id": name} for name in ("whisper", "m-large", "m-small", "q", "xm")]
+    server.rule = lambda body: status(404, b"The model does not exist.")
+    error = refusal(ask("--rows", 1), 1)
+    assert "it serves 'xm', 'm-small', 'm-large': " in error and "correct --model" in error, error
+    assert "whisper" not in error and "token ids" not in error, error
 
 
 def test_a_server_that_hangs_is_reported(frozen: Path, tmp_path: Path, server: FakeServer) -> None:

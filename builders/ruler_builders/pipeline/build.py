@@ -235,7 +235,7 @@ def _resume(
         if not force:
             raise UsageError(
                 f"{folder.path}: holds a build with other inputs ({differing}); choose another "
-                "--out, or --force to replace it"
+                "--out, give the options that it was built with, or replace it with `build --force`"
             )
         folder.clear()
         return None, empty

@@ -182,8 +182,7 @@ class Diagnosis:
         }
 
     def __str__(self) -> str:
-        counts = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
-        last = f"{counted(self.rows, 'row')} examined: {counts}"
+        last = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
         return "\n".join([*map(str, self.findings), *self.cost.lines, last])
 
     def _repr_html_(self) -> str:

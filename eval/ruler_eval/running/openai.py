@@ -9,8 +9,9 @@ other fails the run ends, and the next run sends the rest.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from queue import Queue
 from threading import Event, Thread
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 from pydantic import PositiveInt
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
@@ -62,6 +63,8 @@ APIS = {
 START = 5.0
 #: Rows that may fail, one after the other, while none is answered.
 FIRST = 3
+#: Models of a server that are named where it has not the wanted one.
+NEAREST = 3
 #: Marks the end of the requests.
 _END = object()
 
@@ -103,9 +106,11 @@ def prepare(
     for header, value in options.headers.items():
         headers[header] = os.path.expandvars(value)
     transport = Transport(url, headers, options.timeout, options.concurrency, name)
-    card = _card(transport, name, model.source, min(START, options.patience))
-    client = Client(config, model.source, tokenizer, options, transport, name)
-    return replace(client, dialect=client.all_fields(), window=stated_window(card)).engine
+    cards = _cards(transport, name, min(START, options.patience))
+    served = tuple(card["id"] for card in cards if isinstance(card.get("id"), str))
+    client = Client(config, model.source, tokenizer, options, transport, name, served=served)
+    window = stated_window(_card_of(model.source, cards))
+    return replace(client, dialect=client.all_fields(), window=window).engine
 
 
 def _checked_address(url: str | None) -> str:
@@ -124,16 +129,22 @@ def _checked_address(url: str | None) -> str:
     raise UsageError(f"--base-url {quote(host)}", reason)
 
 
-def _card(transport: Transport, server: str, model: str, patience: float) -> Mapping[str, Any]:
-    """Return what the server says of the model, or of its only one; {} if it says nothing."""
+def _cards(transport: Transport, server: str, patience: float) -> list[Mapping[str, Any]]:
+    """Return what the server says of each of its models; [] if it says nothing."""
     try:
         reply = transport.request("GET", "models", patience=patience, limit=patience)
     except RequestError as error:
         if error.status is None:
-            raise RulerError(server, f"{error}; start the server, or correct it") from error
-        return {}
+            raise RulerError(server, f"{error}; start the server, or correct --base-url") from error
+        return []
     data = reply.get("data")
-    cards = [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
+    if not isinstance(data, list):
+        return []
+    return [card for card in data if isinstance(card, dict)]
+
+
+def _card_of(model: str, cards: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what the server says of the model, or of its only one; {} if it says nothing."""
     for card in cards:
         if card.get("id") == model:
             return card
@@ -155,6 +166,7 @@ class Client:
     ledger: Ledger = field(default_factory=Ledger)
     seen: Mapping[str, Any] = field(default_factory=dict)  # of the server; {} before it is asked
     ignored: str = ""  # a field that the server takes and does not use
+    served: tuple[str, ...] = ()  # the models that the server names
 
     @property
     def api(self) -> Api:
@@ -278,6 +290,9 @@ class Client:
         if error.status is None:
             remedy = "start it again, or wait longer (--option patience)"
             return f"{error}, to a prompt of {tokens} tokens; {remedy}"
+        if error.status == 404 and self.served and self.model not in self.served:
+            nearest = get_close_matches(self.model, self.served, NEAREST, cutoff=0)
+            return f"{error}; it serves {', '.join(map(quote, nearest))}: correct --model"
         if self.options.api == "completions" and error.status in (400, 404, 405, 422):
             return f"{error}; if it takes no token ids, --option api=chat or api=text"
         if error.status == 401:
@@ -460,7 +475,7 @@ class Watch:
                 raise RulerError(self._server, f"{reason}; raise that, then run it again")
         limit = FIRST if self.most < self._concurrency else 2 * self.most
         if self._failures >= limit or is_final:
-            reason = f"{self._failures} rows failed, one after the other: {answer.error}"
+            reason = f"{counted(self._failures, 'row')} failed, one after the other: {answer.error}"
             raise RulerError(self._server, f"{reason}; run the same command again")
 
 
