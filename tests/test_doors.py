@@ -446,7 +446,7 @@ RELEASED = {"repo": "org/x", "dry_run": True}
 OPTIONS: dict[Function, dict[str, Any]] = {
     ruler_builders.build: {
         "tasks": "niah_single_2,qa_1,qa_2", "lengths": "4096", "rows": 1, "out": "OUT",
-        "tokenizer": "mistral-v0.2", "sources_kind": "sample",
+        "tokenizer": "mistral-v0.2", "sources": "sample",
     },
     ruler_builders.export: {"tool": "upstream", "out": "OUT"},
     ruler_builders.identify: {"data": "DATA"},
@@ -479,8 +479,6 @@ def typed(function: Function, parameter: str, place: object, good: dict[str, Any
     if parameter == "name":
         place = f"x={place}"
     values = {**OPTIONS.get(function, {}), parameter: place}
-    if parameter == "sources":  # else the sample, so that all else is read
-        values.pop("sources_kind", None)
     words = [*commands()[function]]
     declarations = options_of(function)
     for name in inspect.signature(function).parameters:
