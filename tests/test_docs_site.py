@@ -187,7 +187,7 @@ def test_every_page_for_readers_is_in_the_navigation() -> None:
     assert set(re.findall(r"[\w/.-]+\.md", config)) == pages - {"suites-rows.md"}
 
 
-def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:
+def test_naming_the_owner_fills_in_every_address(tmp_path: Path) -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if files.returncode != 0:
         pytest.skip("not a checkout of git")
@@ -201,14 +201,14 @@ def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:
     }
     kept = [path for path, text in texts.items() if address.search(text)]
     assert set(kept) == {"pyproject.toml", "README.md", "docs/tutorial.md"}
-    for path in (*kept, "Makefile"):
+    for path in kept:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         before = address.sub(lambda found: found[0].replace(owner, "OWNER"), texts[path])
         (tmp_path / path).write_text(before, encoding="utf-8")
-    make = ["make", "-C", str(tmp_path), "owner"]
-    assert subprocess.run(make, capture_output=True, check=False).returncode
+    script = Path(shutil.copytree(ROOT / ".ci", tmp_path / ".ci")) / "owner"
+    assert subprocess.run([script], capture_output=True, check=False).returncode == 2
     for name in ("wrong", "acme"):
-        subprocess.run([*make, f"NAME={name}"], capture_output=True, check=True)
+        subprocess.run([script, name], capture_output=True, check=True)
     blank = re.compile(r"github\.com/OWNER|OWNER\.github\.io")
     assert not [path for path in kept if blank.search((tmp_path / path).read_text("utf-8"))]
     text = (tmp_path / "pyproject.toml").read_text("utf-8")
