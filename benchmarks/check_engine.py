@@ -26,7 +26,7 @@ from ruler_eval.engine_check.verdict import (
     suspects,
 )
 
-NOISE = (0.0, 0.01, 0.05)
+NOISE = (0.0, 0.01, 0.05, 0.1)
 #: Places of the conditions in which a fault shows, by what a prompt must have been computed with.
 WHEN = {
     "always": (0, 1, 2, 3, 4),
@@ -68,7 +68,8 @@ FAULTS = (
 def answers(fault: Planted, noise: float, tokens: Integers, rng: np.random.Generator) -> Sheet:
     """Return what questions show whose prompts have so many tokens."""
     shape = len(tokens), len(CONDITIONS)
-    lost: Bools = rng.random(shape) < noise / 2
+    # Cold and self-hit are one prompt; each of the others begins with another line.
+    lost: Bools = (rng.random(shape) < noise / 2)[:, [0, 0, 2, 3, 4]]
     lost |= (rng.random(len(tokens)) < noise / 2)[:, None]
     if fault.place is not None:
         here = np.zeros(shape, dtype=bool)

@@ -4,7 +4,7 @@ A row is a question with an answer in each of five conditions. A fault is a plac
 prompt's tokens modulo 16, 32, 64 or 128) and the conditions under which answers are lost there.
 
 Two looks, each with half of the chance of a false alarm. The first is at one row for each residue
-of 128: rows inside a place against rows outside (Fisher's exact test), and a condition against its
+of 128: rows inside a place against rows outside (Fisher's exact test), and conditions against their
 mirror (sign test), corrected for everything that is looked at. What one row shows may be a hard
 question, so the second look is at other questions, which words before them move to a suspected
 residue, corrected for the suspects alone. Both are exact if rows have nothing to do with residues
@@ -22,21 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched", "shared")
-#: Conditions that a fault may be confined to, with as many that mirror them where nothing is wrong.
+#: Conditions that a fault may be confined to, and those that mirror them where nothing is wrong.
+#: Cold and self-hit send one prompt; each of the other three sends one with another first line. So a
+#: sound engine misses a row in the first two together, and in the others alike: a mirror swaps cold
+#: with self-hit, or two of the others, and nothing else.
 ONLY = {
     "": ((0, 1, 2, 3, 4), None),
     "only on a self-hit": ((1,), (0,)),
-    "only on a prefix-hit": ((2,), (0,)),
-    "only in a batch of other beginnings": ((3,), (0,)),
+    "only on a prefix-hit": ((2,), (3,)),
+    "only in a batch of other beginnings": ((3,), (2,)),
     "only together behind one prefix": ((4,), (3,)),
     "only cold": ((0,), (1,)),
-    "only on cache hits": ((1, 2, 4), (0, 1, 3)),
-    "only on cache hits, alone": ((1, 2), (0, 3)),
-    "only where a part was cached": ((2, 4), (0, 3)),
-    "only where no part was cached": ((0, 1, 3), (1, 2, 4)),
-    "only without a cache hit": ((0, 3), (1, 2)),
-    "only in a batch": ((3, 4), (0, 1)),
-    "only alone, cold or again": ((0, 1), (3, 4)),
+    "only on cache hits": ((1, 2, 4), (1, 2, 3)),
+    "only on cache hits, alone": ((1, 2), (1, 3)),
+    "only where a part was cached": ((2, 4), (2, 3)),
+    "only where no part was cached": ((0, 1, 3), (0, 1, 4)),
+    "only without a cache hit": ((0, 3), (0, 4)),
+    "only in a batch": ((3, 4), (2, 3)),
+    "only alone, cold or again": ((0, 1), None),
 }
 #: Chance of a false alarm, at most, and share of faults of the smallest size that are found.
 ALPHA, POWER = 0.05, 0.95
@@ -98,17 +101,18 @@ class Sheet:
         """Return the sheet of the other rows."""
         return Sheet(self.tokens[~rows], self.lost[~rows], self.changed[~rows])
 
+    def lost_only(self, inside: Sequence[int]) -> Bools:
+        """Return the rows that are lost in half of these conditions, and in none of the others."""
+        outside = [place for place in range(len(CONDITIONS)) if place not in inside]
+        often: Bools = 2 * self.lost[:, inside].sum(axis=1) >= len(inside)
+        return often & ~self.lost[:, outside].any(axis=1)
+
     @property
     def events(self) -> dict[tuple[str, str], Bools]:
-        """For each kind of fault and its conditions, the rows that show it.
-
-        They do if half of those conditions do, and none of the others.
-        """
+        """For each kind of fault and its conditions, the rows that show it."""
         events: dict[tuple[str, str], Bools] = {}
         for only, (inside, _) in ONLY.items():
-            outside = [place for place in range(len(CONDITIONS)) if place not in inside]
-            often = 2 * self.lost[:, inside].sum(axis=1) >= len(inside)
-            events["lost", only] = often & ~self.lost[:, outside].any(axis=1)
+            events["lost", only] = self.lost_only(inside)
         right = ~self.lost.any(axis=1)
         for place, condition in enumerate(CONDITIONS[1:], start=1):
             events["changed", f"on {condition}"] = self.changed[:, place] & right
@@ -170,20 +174,20 @@ def scan(sheet: Sheet) -> Iterator[Fault]:
                 p = fisher(rows, size, events, hit)
                 outside = events - hit, rows - size
                 yield Fault(kind, only, place, (hit, size), outside, p)
-        if kind == "lost" and only and events:
-            mirror = int(sheet.events[kind, _mirror(only)].sum())
-            p = sign(events, mirror)
-            yield Fault(kind, only, ANYWHERE, (events, rows), (mirror, rows), p)
-
-
-def _mirror(only: str) -> str:
-    inside = ONLY[only][1]
-    return next(name for name, (conditions, _) in ONLY.items() if conditions == inside)
+        mirror = ONLY[only][1] if kind == "lost" else None
+        if mirror is not None:
+            mirrored = sheet.lost_only(mirror)
+            hits_alone = int((event & ~mirrored).sum())
+            mirrored_alone = int((mirrored & ~event).sum())
+            p = sign(hits_alone, mirrored_alone)
+            counts = (hits_alone, rows), (mirrored_alone, rows)
+            yield Fault(kind, only, ANYWHERE, *counts, p)
 
 
 def _families() -> tuple[int, int]:
     """Return how many places with kinds, and how many conditions, a first look has."""
-    return len(places()) * (len(ONLY) + len(CONDITIONS) - 1), len(ONLY) - 1
+    mirrored = sum(mirror is not None for _, mirror in ONLY.values())
+    return len(places()) * (len(ONLY) + len(CONDITIONS) - 1), mirrored
 
 
 def _rank(fault: Fault) -> tuple[float, int, int]:
