@@ -59,6 +59,16 @@ def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
     assert alarms <= 2
 
 
+@pytest.mark.parametrize("miss", [0.05, 0.3])
+def test_a_model_that_misses_by_the_line_before_a_text_accuses_no_engine(miss: float) -> None:
+    tokens, alarms = np.arange(128), 0
+    for simulation in range(20):
+        rng = np.random.default_rng(simulation)
+        lost = (rng.random((128, 5)) < miss)[:, [0, 0, 2, 3, 4]]  # cold and self-hit: one prompt
+        alarms += bool(first_look(Sheet(tokens, lost, np.zeros_like(lost))))
+    assert alarms <= 2
+
+
 @pytest.mark.parametrize(
     "only",
     ["", "only in a batch", "only without a cache hit", "only on cache hits",

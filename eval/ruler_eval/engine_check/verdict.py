@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 CONDITIONS = ("cold", "self-hit", "prefix-hit", "batched", "shared")
 #: Conditions that a fault may be confined to, and those that mirror them where nothing is wrong.
-#: Cold and self-hit send one prompt; each of the other three sends one with another first line. So a
-#: sound engine misses a row in the first two together, and in the others alike: a mirror swaps cold
-#: with self-hit, or two of the others, and nothing else.
+#: Cold and self-hit send one prompt; the other three send one each, with other first lines. So a
+#: sound engine misses a row in the first two together, and in the others alike: a mirror swaps
+#: cold with self-hit, or two of the others, and nothing else.
 ONLY = {
     "": ((0, 1, 2, 3, 4), None),
     "only on a self-hit": ((1,), (0,)),
