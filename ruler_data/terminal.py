@@ -183,6 +183,15 @@ def _system_failure(error: OSError) -> str:
     return f"{error.filename or 'system'}: {problem}"
 
 
+def _end_without_memory(program: str, unraisable: "sys.UnraisableHookArgs") -> None:
+    """End the program where a thread has no memory to start: whoever started it waits for ever."""
+    if not issubclass(unraisable.exc_type, MemoryError):
+        sys.__unraisablehook__(unraisable)
+        return
+    os.write(sys.stderr.fileno(), f"{program}: {memory.excess()}\n".encode())
+    os._exit(1)
+
+
 def run_program(
     program: str, about: str, load_commands: Callable[[], Mapping[str, Callable[..., Any]]]
 ) -> NoReturn:
@@ -197,6 +206,7 @@ def run_program(
         memory.limit_process()
     except UsageError as error:
         sys.exit(_fail(program, str(error), error.exit_code))
+    sys.unraisablehook = partial(_end_without_memory, program)
     commands = load_commands()
 
     def print_version() -> None:

@@ -121,8 +121,9 @@ def functions() -> set[Function]:
     packages = (ruler_data, ruler_builders, ruler_eval, ruler_report)
     public = [getattr(package, name) for package in packages for name in package.__all__]
     for module in (ruler_builders.commands, ruler_eval.commands, ruler_report.commands):
-        names = vars(module).values()
-        public += [v for v in names if getattr(v, "__module__", "") == module.__name__]
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", "") == module.__name__ and not name.startswith("_"):
+                public.append(value)
     return {value for value in public if isinstance(value, FunctionType)}
 
 
@@ -336,7 +337,7 @@ def many_configs(name: str, folder: Path) -> Path:
 
 def long_answer(folder: Path) -> Path:
     """Let a model have said 30 million characters in a row."""
-    path = folder / "answers-0-of-2.jsonl"
+    path = next(folder.glob("answers-*.jsonl"))
     lines = path.read_text(encoding="utf-8").splitlines()
     answer = json.loads(lines[0]) | {"text": "VAR AB, 1 not " * 2_000_000}
     return written(path.name, "\n".join([json.dumps(answer), *lines[1:], ""]), folder)

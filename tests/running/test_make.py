@@ -1,5 +1,6 @@
 """`make eval`: a run and its score by one command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +13,19 @@ from tests.commands import HANG, Done, succeeded
 from tests.conftest import ROOT
 
 VENV = Path(sys.executable).parents[1]
+#: What a make tells those that it starts.
+MAKES_OWN = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
 
 
 def make(*arguments: object) -> Done:
     """Run make with the environment that these tests run in, where nothing has been built."""
     ready = ("-f", ROOT / "Makefile", "-o", f"{VENV}/.build", f"VENV={VENV}")
+    # These tests may run under `make check`, whose flags another make would take over.
+    env = {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
     with TemporaryDirectory() as empty:
         return subprocess.run(
             ["make", *map(str, (*ready, *arguments))],
-            cwd=empty, capture_output=True, text=True, timeout=HANG, check=False,
+            cwd=empty, env=env, capture_output=True, text=True, timeout=HANG, check=False,
         )  # fmt: skip
 
 

@@ -335,8 +335,12 @@ class Client:
         Raises:
             RulerError: one row after the other failed, or no request will succeed.
         """
+        pending: Queue[Request | None] = Queue()
         answers: Queue[tuple[Answer, bool]] = Queue()
         stop = Event()
+        # All at once: where replies have taken the memory, a thread may not start any more.
+        for _ in range(self.options.concurrency):
+            Thread(target=self._work, args=(pending, answers, stop), daemon=True).start()
         watch = Watch(self.name, self.options.concurrency)
         waiting = 0
         more = True
@@ -346,8 +350,7 @@ class Client:
                     request = next(requests, _END)
                     more = request is not _END
                     if isinstance(request, Request):
-                        arguments = (request, answers, stop)
-                        Thread(target=self._answer, args=arguments, daemon=True).start()
+                        pending.put(request)
                         waiting += 1
                         if waiting < watch.most and answers.empty():
                             continue
@@ -359,14 +362,29 @@ class Client:
                     watch.stop_if_hopeless(answer, is_final)
         finally:
             stop.set()
+            for _ in range(self.options.concurrency):
+                pending.put(None)
 
-    def _answer(self, request: Request, answers: "Queue[tuple[Answer, bool]]", stop: Event) -> None:
-        """Put the record of a row, and whether no other will be answered."""
-        try:
-            answer, is_final = self._record(request, stop)
-        except Exception as error:  # every row needs a record, whatever the server sends
-            answer, is_final = request.failed(str(error)[:1000]), False
-        answers.put((answer, is_final))
+    def _work(
+        self,
+        pending: "Queue[Request | None]",
+        answers: "Queue[tuple[Answer, bool]]",
+        stop: Event,
+    ) -> None:
+        """Put the record of each row, and whether no other will be answered; end at None."""
+        while True:
+            request = pending.get()
+            if request is None:
+                return
+            reason = "the reply takes more memory than this process may use"
+            try:
+                answers.put(self._record(request, stop))
+                continue
+            except MemoryError:  # the reply is freed once this block is left
+                pass
+            except Exception as error:  # every row needs a record, whatever the server sends
+                reason = str(error)[:1000]
+            answers.put((request.failed(reason), False))
 
     def _record(self, request: Request, stop: Event) -> tuple[Answer, bool]:
         start = monotonic()
