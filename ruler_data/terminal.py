@@ -183,13 +183,28 @@ def _system_failure(error: OSError) -> str:
     return f"{error.filename or 'system'}: {problem}"
 
 
-def _end_without_memory(program: str, unraisable: "sys.UnraisableHookArgs") -> None:
-    """End the program where a thread has no memory to start: whoever started it waits for ever."""
-    if not issubclass(unraisable.exc_type, MemoryError):
-        sys.__unraisablehook__(unraisable)
-        return
-    os.write(sys.stderr.fileno(), f"{program}: {memory.excess()}\n".encode())
-    os._exit(1)
+#: Bytes that are kept for the end of a program that has no memory left.
+RESERVE = 8 << 20
+
+
+def _ends_without_memory(program: str) -> Callable[["sys.UnraisableHookArgs"], None]:
+    """Return what ends the program where a thread has no memory to start.
+
+    Whoever started it waits for ever. The line is made now, and some memory kept, since there will
+    be none.
+    """
+    line = f"{program}: {memory.excess()}\n".encode()
+    reserve = [bytearray(RESERVE)]
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if unraisable.exc_type is not MemoryError:
+            sys.__unraisablehook__(unraisable)
+            return
+        reserve.clear()
+        os.write(2, line)
+        os._exit(1)
+
+    return hook
 
 
 def run_program(
@@ -206,7 +221,7 @@ def run_program(
         memory.limit_process()
     except UsageError as error:
         sys.exit(_fail(program, str(error), error.exit_code))
-    sys.unraisablehook = partial(_end_without_memory, program)
+    sys.unraisablehook = _ends_without_memory(program)
     commands = load_commands()
 
     def print_version() -> None:
