@@ -1,5 +1,6 @@
 """The network: what the environment says of it, when it is slow, and downloads pinned by a hash."""
 
+import _thread
 import contextvars
 import fcntl
 import os
@@ -103,6 +104,10 @@ def _proxy_fault(address: str) -> str:
     return ""
 
 
+#: Seconds that a thread may take to begin.
+BEGINNING = 20
+
+
 def within(seconds: float, work: Callable[[], T], received: Callable[[], int] = lambda: 0) -> T:
     """Return what `work` returns; TimeoutError if it takes longer, whatever a host does meanwhile.
 
@@ -111,14 +116,19 @@ def within(seconds: float, work: Callable[[], T], received: Callable[[], int] = 
     """
     future = Future[T]()
     context = contextvars.copy_context()
+    begun = threading.Event()
 
     def run() -> None:
+        begun.set()
         try:
             future.set_result(context.run(work))
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    # `Thread.start` waits for ever for a thread that has no memory to begin.
+    _thread.start_new_thread(run, ())
+    if not begun.wait(BEGINNING):
+        raise MemoryError
     while True:
         before = received()
         try:

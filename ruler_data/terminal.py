@@ -183,30 +183,6 @@ def _system_failure(error: OSError) -> str:
     return f"{error.filename or 'system'}: {problem}"
 
 
-#: Bytes that are kept for the end of a program that has no memory left.
-RESERVE = 8 << 20
-
-
-def _ends_without_memory(program: str) -> Callable[["sys.UnraisableHookArgs"], None]:
-    """Return what ends the program where a thread has no memory to start.
-
-    Whoever started it waits for ever. The line is made now, and some memory kept, since there will
-    be none.
-    """
-    line = f"{program}: {memory.excess()}\n".encode()
-    reserve = [bytearray(RESERVE)]
-
-    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        if unraisable.exc_type is not MemoryError:
-            sys.__unraisablehook__(unraisable)
-            return
-        reserve.clear()
-        os.write(2, line)
-        os._exit(1)
-
-    return hook
-
-
 def run_program(
     program: str, about: str, load_commands: Callable[[], Mapping[str, Callable[..., Any]]]
 ) -> NoReturn:
@@ -221,7 +197,6 @@ def run_program(
         memory.limit_process()
     except UsageError as error:
         sys.exit(_fail(program, str(error), error.exit_code))
-    sys.unraisablehook = _ends_without_memory(program)
     commands = load_commands()
 
     def print_version() -> None:

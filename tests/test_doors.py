@@ -593,13 +593,8 @@ def test_no_reply_of_a_server_takes_too_much(
         )
 
 
-#: Replies that are not tried sixteen at once: a thread that then has no memory to start may leave
-#: the program waiting, until it is interrupted. One by one they are refused (the test above).
-AT_ONCE = ("a stream of many pieces", "many bytes")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in REPLIES if name not in AT_ONCE])
+@pytest.mark.parametrize("name", REPLIES)
 def test_a_run_under_way_survives_replies_that_take_too_much(
     name: str, builds: Builds, good: dict[str, Any], tmp_path: Path
 ) -> None:

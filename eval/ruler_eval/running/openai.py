@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import partial
 from queue import Queue
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -384,7 +384,7 @@ class Client:
                 pass
             except Exception as error:  # every row needs a record, whatever the server sends
                 reason = str(error)[:1000]
-            answers.put((request.failed(reason), False))
+            _put_failure(answers, request, reason)
 
     def _record(self, request: Request, stop: Event) -> tuple[Answer, bool]:
         start = monotonic()
@@ -511,3 +511,13 @@ def _add_cached(record: dict[str, Any], rendered: int, slack: int) -> None:
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _put_failure(answers: "Queue[tuple[Answer, bool]]", request: Request, reason: str) -> None:
+    """Put the record of a row that failed, as soon as there is memory for it."""
+    while True:
+        try:
+            answers.put((request.failed(reason), False))
+            return
+        except MemoryError:  # other replies will be freed
+            sleep(0.1)
