@@ -41,7 +41,8 @@ from ruler_data.suites import load_suite
 from ruler_data.tasks import Ruler2
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.protocol import template_reserve
-from ruler_eval.scoring.metrics import SCORERS, gold_text
+from ruler_eval.running.oracle import gold_text
+from ruler_eval.scoring.metrics import SCORERS
 
 SUITE = load_suite("ruler2")
 #: Attempts of a generator of theirs that ends with an error.

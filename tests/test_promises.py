@@ -13,7 +13,8 @@ from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_data import TASKS, RulerError
 from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
-from ruler_eval.scoring.metrics import SCORERS, gold_text
+from ruler_eval.running.oracle import gold_text
+from ruler_eval.scoring.metrics import SCORERS
 from tests.proof import task_parameters
 from tests.rows import make
 

@@ -19,11 +19,11 @@ from ruler_data import Row
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged
 from ruler_data.tasks import Ruler2
+from ruler_eval.running.oracle import gold_text
 from ruler_eval.scoring.exact import exact_scores
 from ruler_eval.scoring.metrics import (
     SCORERS,
     chosen_letter,
-    gold_text,
     soft_all,
     soft_last,
     soft_match,

@@ -176,16 +176,6 @@ SCORERS: Mapping[Metric, Scorer] = {
 CLEANED: frozenset[Metric] = frozenset({"all", "part"})
 
 
-def gold_text(row: Row) -> str:
-    """Return a text that scores 1: the gold answers, in a box if the instruction asks for one."""
-    text = ", ".join(row.outputs)
-    return f"\\boxed{{{text}}}" if "\\boxed" in row.context[:INSTRUCTION] else text
-
-
-#: Characters of a context in which an instruction asks for a box.
-INSTRUCTION = 300
-
-
 def score_row(
     row: Row, task: Task, answer: str, scorers: Mapping[Metric, Scorer] = SCORERS
 ) -> float:
