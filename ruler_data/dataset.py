@@ -93,12 +93,23 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
     try:
         check_repo(where)
     except UsageError as error:
-        raise UsageError(data, f"no such folder, and not a Hub repo either: {error}") from error
+        problem = f"{no_folder(where)}; not a Hub repo either: {error}"
+        raise UsageError(data, problem) from error
     if revision is None:
         remedy = "to load the Hub repo of that name, give a revision, e.g. v1.0.0"
-        raise UsageError(data, f"no such folder; {remedy}, because a branch can change")
+        raise UsageError(data, f"{no_folder(where)}; {remedy}, because a branch can change")
     release = open_release(where, revision)
     return Source(release.folder, release.manifest, release)
+
+
+def no_folder(where: str) -> str:
+    """Return that there is no such folder, and which dataset beside it may have been meant."""
+    path = Path(where)
+    datasets = [manifest.parent.name for manifest in path.parent.glob(f"*/{FILENAME}")]
+    meant = near(path.name, sorted(datasets))
+    if not meant:
+        return "no such folder"
+    return f"no such folder{meant} in {quote(str(path.parent))}"
 
 
 def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, None]:

@@ -131,6 +131,17 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+def test_a_mistyped_folder_is_told_with_the_dataset_beside_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy_of(folder, tmp_path).rename(tmp_path / "llama3")
+    with pytest.raises(UsageError, match="no such folder; did you mean llama3 in ") as error:
+        load(tmp_path / "llama")
+    assert "\n" not in str(error.value)
+    with pytest.raises(UsageError, match="no such folder; not a Hub repo either"):
+        load(tmp_path / "unlike")
+
+
 def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[list[str]] = []
     release = Snapshot("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))

@@ -176,14 +176,13 @@ def test_the_card_that_is_shown_is_the_one_that_is_published(site: Site) -> None
     assert shown.stdout == site.contents("v1.1.0")["README.md"].decode()
 
 
-def test_configs_of_unequal_rows_need_consent(site: Site) -> None:
+def test_configs_of_unequal_rows_are_no_release(site: Site) -> None:
     site.publish(site.builds(), "1.0.0")
     site.hub.requests.clear()
-    longer = site.builds("vt", length=2048, rows=5)
-    refused = site.publish(longer)
-    assert refused.code == 2 and "most 3, vt_2048 5, or give --allow unequal-rows" in refused.said
+    refused = site.publish(site.builds("vt", length=2048, rows=5))
+    assert refused.code == 2
+    assert "most 3, vt_2048 5; build each with --rows 3" in refused.said
     assert site.hub.writes() == []
-    assert site.publish(longer, allowed=["unequal-rows"]).tag == "v1.1.0"
 
 
 def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:

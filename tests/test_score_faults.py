@@ -127,7 +127,7 @@ def test_other_or_damaged_rows_are_refused(
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
     ((), "--data is missing: give the folder or Hub repo"),
-    (("--data", "nowhere"), "no such folder, and not a Hub repo either"),
+    (("--data", "nowhere"), "no such folder; not a Hub repo either"),
     (("--data", "org/nowhere"), "to load the Hub repo of that name, give a revision"),
     (("--data", "."), "it has no manifest.json"),
     (("--model", "m"), "--model and --protocol are for predictions; a run has its own"),

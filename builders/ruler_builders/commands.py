@@ -75,7 +75,7 @@ Private = Annotated[bool, Option(help="Create repos as private.")]
 Allow = Annotated[
     Names,
     Option(
-        help="Consent to sample, unpinned, own-texts, private-seed, fewer-rows, unequal-rows, "
+        help="Consent to sample, unpinned, own-texts, private-seed, fewer-rows, "
         "unproved (sources or a tokenizer are absent)."
     ),
 ]

@@ -58,8 +58,8 @@ def test_what_cannot_be_done_as_asked_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--data", "dist/nowhere"), "no such folder; to load the Hub repo of that name"),
-        (("--data", "./nowhere"), "no such folder, and not a Hub repo either"),
+        (("--data", "dist/nowhere"), "no such folder; and as a Hub repo: dist/nowhere at main"),
+        (("--data", "./nowhere"), "no such folder; not a Hub repo either"),
         (("--data", "tests"), "holds no finished build"),
         (("--rows", "8k:2"), "'8192' is not in"),
         (("--out", "/dev/null"), "cannot be written: Not a directory"),

@@ -76,7 +76,6 @@ CONSENTS = {
     "private-seed": "is built from a private seed (build --fresh), which would become public, and "
     "models could be trained on its rows; build with the public seed",
     "fewer-rows": "fewer rows than {repo} holds: {configs}",
-    "unequal-rows": "configs have unequal numbers of rows: {configs}",
     "unproved": "{note}",
 }
 
@@ -407,8 +406,12 @@ class Release:
         counts = Counter(info.rows for info in configs.values())
         usual = counts.most_common(1)[0][0]
         unusual = [f"{name} {info.rows}" for name, info in configs.items() if info.rows != usual]
-        if unusual:
-            self._consent("unequal-rows", configs=f"most {usual}, {_some(unusual)}")
+        if unusual and not self.manifest.is_imported:
+            raise UsageError(
+                self.folder,
+                f"all configs of a dataset have as many rows: most {usual}, {_some(unusual)}; "
+                f"build each with --rows {usual}, or publish into another repo",
+            )
         if self.change is Change.MAJOR and self.wanted is None:
             remedy = f"name the new version: --version {self.manifest.data_version}"
             raise UsageError(self.repo, f"published rows change ({self.why}): {remedy}")

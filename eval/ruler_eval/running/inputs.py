@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from ruler_data.dataset import no_folder
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import Index, Sibling, releases_of
 from ruler_data.manifest import IMPORTED
@@ -223,10 +224,8 @@ def _read_index(where: str) -> Index:
     try:
         return releases_of(where)
     except RulerError as error:
-        remedy = "to load the Hub repo of that name, give a revision, e.g. v1.0.0, since no release"
-        reason = f"no such folder; {remedy} was found there ({error})"
-        data = f"data {quote(where)}"
-        raise UsageError(data, reason) from error
+        reason = f"{no_folder(where)}; and as a Hub repo: {error}"
+        raise UsageError(f"data {quote(where)}", reason) from error
 
 
 def release_for(
