@@ -21,7 +21,7 @@ from ruler_report.columns import MEAN, columns_of
 from ruler_report.frame import Cell, CellRows, Digests, frame_of
 from ruler_report.margin import NOT_WORSE, WORSE, decide
 from ruler_report.means import Means
-from ruler_report.resampling import resample
+from ruler_report.resampling import Array
 
 Floats = npt.NDArray[np.float64]
 TASKS = 13
@@ -84,7 +84,7 @@ def means_of(runs: Sequence[dict[Cell, CellRows]]) -> Means:
     """Return the means of runs, all different."""
     frame = frame_of(runs, {}, partial=False)
     category_of = {task: f"c{place % 4}" for place, task in enumerate(frame.tasks)}
-    array = resample(frame, runs, "official")
+    array = Array(frame, runs, "official")
     return Means(array, columns_of(frame, category_of), range(len(runs)))
 
 

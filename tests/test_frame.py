@@ -8,7 +8,7 @@ import pytest
 from ruler_report.columns import MEAN, Name, columns_of
 from ruler_report.frame import CellRows, Frame, frame_of, rectangle, rows_of
 from ruler_report.means import Means
-from ruler_report.resampling import DRAWS, resample
+from ruler_report.resampling import DRAWS, Array
 from tests.results import results_of
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ def equal(value: float, count: int) -> dict[tuple[str, int], CellRows]:
 
 def means_of(*runs: dict[tuple[str, int], CellRows]) -> Means:
     frame = frame_of(runs, {}, partial=False)
-    array = resample(frame, runs, "official")
+    array = Array(frame, runs, "official")
     return Means(array, columns_of(frame, CATEGORY_OF), range(len(runs)))
 
 

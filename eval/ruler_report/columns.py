@@ -30,13 +30,13 @@ class Column:
         """The cells that it is the mean of."""
         return tuple((task, length) for task in self.tasks for length in self.lengths)
 
-    def value(self, means: Mapping[Cell, float]) -> float:
-        """Return the mean of the means of cells, added up in upstream's order of operations."""
+    def value(self, means: Mapping[Cell, Floats]) -> Floats:
+        """Return the mean of the means of cells, by run, in upstream's order of operations."""
         by_length = []
         for length in self.lengths:
             total = sum(means[task, length] for task in self.tasks)
             by_length.append(total / len(self.tasks))
-        return sum(by_length) / len(by_length)
+        return np.asarray(sum(by_length) / len(by_length))
 
 
 def columns_of(frame: Frame, category_of: Mapping[str, str]) -> dict[Name, Column]:

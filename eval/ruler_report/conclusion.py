@@ -27,7 +27,7 @@ from ruler_report.frame import Cell, CellRows, Frame, RowsOfRun, frame_of, rows_
 from ruler_report.lines import Cost, cost_of, depth_grid, failures_of, lines_of
 from ruler_report.means import FEWEST, Estimate, Gap, Means, Test
 from ruler_report.names import names_of
-from ruler_report.resampling import resample
+from ruler_report.resampling import Array
 from ruler_report.runs import RULER, barred, check_comparable, share_questions
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ class Conclusion:
 
     def number(self, cell: Cell, run: int) -> int:
         """Return the number of rows that a run's mean of a cell is of."""
-        layout = self.means.array.layouts[run]
-        return len(layout[cell]) if cell in layout else 0
+        return len(self.answered(run)[cell].index) if cell in self.answered(run) else 0
+
+    def answered(self, run: int) -> RowsOfRun:
+        """Return the rows that a run's means are of."""
+        return self.means.array.answered[run]
 
     # --- The first family: means over the frame ------------------------------------------------
 
@@ -156,13 +159,15 @@ class Conclusion:
         ranked = self.frame.ranked
         if MEAN not in self.columns or len(ranked) < 2 or self.fewest < FEWEST:
             return {}
-        ranks = {}
-        for run in ranked:
-            verdicts = [self.verdict(run, rival) for rival in ranked if rival != run]
-            best = 1 + verdicts.count(WORSE)
-            worst = len(ranked) - verdicts.count(BETTER)
-            ranks[run] = best, worst
-        return ranks
+        values = self.means.values[MEAN]
+        above = dict.fromkeys(ranked, 0)
+        below = dict.fromkeys(ranked, 0)
+        for (_, run, rival), is_shown in self._mean_tests.items():
+            if is_shown:
+                worse, better = sorted((run, rival), key=lambda place: values[place])
+                above[worse] += 1
+                below[better] += 1
+        return {run: (1 + above[run], len(ranked) - below[run]) for run in ranked}
 
     @property
     def fewest(self) -> int:
@@ -231,16 +236,19 @@ class Conclusion:
 
     def effective(self, run: int) -> EffectiveLength | None:
         """Return the effective length that is named first."""
-        return self.paper_length(run) or self.own_length(run)
+        return self._effective[run]
+
+    @cached_property
+    def _effective(self) -> list[EffectiveLength | None]:
+        return [self.paper_length(run) or self.own_length(run) for run in range(len(self.runs))]
 
     # --- What the same rows say besides --------------------------------------------------------
 
     def lines(self, run: int) -> "pd.DataFrame":
         """Return the lines of a run's table that its means are of."""
         if run not in self._lines:
-            layout = self.means.array.layouts[run]
-            cells = {cell: self.rows[run][cell].index[: len(layout[cell])] for cell in layout}
-            self._lines[run] = lines_of(self.runs[run].table, cells)
+            indexes = {cell: rows.index for cell, rows in self.answered(run).items()}
+            self._lines[run] = lines_of(self.runs[run].table, indexes)
         return self._lines[run]
 
     @cached_property
@@ -286,8 +294,8 @@ class Conclusion:
     def _row_scores(self, cell: Cell, run: int) -> "pd.DataFrame":
         import pandas as pd
 
-        rows = self.rows[run][cell].first(self.frame.rows[cell])
-        score = getattr(rows, self.headline[cell[0]])
+        rows = self.answered(run)[cell]
+        score = self.means.array.scores(cell, run)
         return pd.DataFrame({"question": rows.questions, "index": rows.index, "score": score})
 
     @property
@@ -350,8 +358,8 @@ def conclude(
         frame=frame,
         base=base,
         headline=headline,
-        means=Means(resample(frame, rows, headline), columns, identities),
-        beside=Means(resample(frame, rows, beside_name), columns, identities),
+        means=Means(Array(frame, rows, headline), columns, identities),
+        beside=Means(Array(frame, rows, beside_name), columns, identities),
         beside_name=beside_name,
         forced=forced,
         chosen=chosen,

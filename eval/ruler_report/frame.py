@@ -142,12 +142,15 @@ def _numbers(column: pa.ChunkedArray) -> Floats:
 
 def digests_of(column: pa.ChunkedArray) -> Digests:
     """Return 16 hexadecimal digits as numbers of 64 bits."""
-    texts = pc.cast(column, pa.string())
+    encoded = (
+        column.combine_chunks()
+    )  # a question is asked at every length: each text is there once
+    texts = encoded.dictionary
     is_digest = pc.match_substring_regex(texts, "^[0-9a-f]{16}$")
     if not pc.all(is_digest).as_py():
         raise RulerError("the digest of a question is not 16 hexadecimal digits; score again")
     digits = bytes.fromhex("".join(texts.to_pylist()))
-    return np.frombuffer(digits, dtype=">u8").astype(np.uint64)
+    return np.frombuffer(digits, dtype=">u8").astype(np.uint64)[integers(encoded.indices)]
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ class Gap:
         return f"{points} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
+#: Ends of an interval in percent; None where there is none.
+Interval = tuple[float | None, float | None]
+
 #: A difference: the name of a mean, the place of a run, and of the run that it is compared with.
 Test = tuple[Name, int, int]
 
@@ -113,11 +116,8 @@ class Means:
     @cached_property
     def values(self) -> dict[Name, Floats]:
         """Means in percent by run; NaN where a run lacks a cell."""
-        runs = range(len(self.identities))
-        return {
-            name: np.array([self.array.value(column, run) for run in runs])
-            for name, column in self.columns.items()
-        }
+        by_cell = {cell: self.array.values[:, place] for cell, place in self.array.place.items()}
+        return {name: column.value(by_cell) for name, column in self.columns.items()}
 
     def value(self, name: Name, run: int) -> float | None:
         """Return a mean in percent; None where the run lacks a cell of it."""
@@ -126,24 +126,40 @@ class Means:
 
     def estimate(self, name: Name, run: int) -> Estimate | None:
         """Return a mean with its interval; None where the run lacks a cell of it."""
-        value = self.value(name, run)
-        if value is None:
-            return None
-        questions = self._questions(name, run)
-        low, high = _ends(padded(self._draws(name, [run])[0], questions), value, 0.0)
-        # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
-        alike = 100 * (LEVEL / 2) ** (1 / questions)
-        if low is not None and value == 100:
-            low = min(low, alike)
-        if high is not None and value == 0:
-            high = max(high, 100 - alike)
-        return Estimate(value, low, high)
+        if name not in self._estimates:
+            self._estimates[name] = self._estimates_of(name)
+        return self._estimates[name][run]
+
+    @cached_property
+    def _estimates(self) -> dict[Name, list[Estimate | None]]:
+        return {}
+
+    def _estimates_of(self, name: Name) -> list[Estimate | None]:
+        """Return a mean of all runs: their intervals are made together."""
+        runs = range(len(self.identities))
+        questions = [self._questions(name, run) for run in runs]
+        draws = padded(self._draws(name, runs), np.array(questions))
+        values = self.values[name].tolist()
+        estimates: list[Estimate | None] = []
+        for value, ends, count in zip(values, _ends(draws, values, 0.0), questions, strict=True):
+            estimates.append(None if np.isnan(value) else _estimate(value, ends, count))
+        return estimates
 
     def difference(self, name: Name, run: int, base: int) -> Gap:
         """Return the mean of a run minus that of a base; if they change places, its sign does."""
+        test = name, run, base
+        if test not in self._differences:
+            self._differences[test] = self._difference_of(name, run, base)
+        return self._differences[test]
+
+    @cached_property
+    def _differences(self) -> dict[Test, Gap]:
+        return {}
+
+    def _difference_of(self, name: Name, run: int, base: int) -> Gap:
         if self.identities[run] == self.identities[base]:
             return Gap(0.0, 0.0, 0.0, shown=False)
-        order = self._order(name)
+        order = self.order(name)
         if order[run] < order[base]:
             return self.difference(name, base, run).negated
         gap = self.minus((name, base), (name, run))
@@ -157,11 +173,11 @@ class Means:
     def minus(self, base: tuple[Name, int], new: tuple[Name, int], share: float = 1.0) -> Gap:
         """Return a mean of a run minus a share of another mean, of this run or of another."""
         questions = harmonic(self._questions(*base), self._questions(*new))
-        old_draws = self._draws(base[0], [base[1]])[0]
-        new_draws = self._draws(new[0], [new[1]])[0]
+        old_draws = self._draws(base[0], [base[1]])
+        new_draws = self._draws(new[0], [new[1]])
         value = float(self.values[new[0]][new[1]] - share * self.values[base[0]][base[1]])
         draws = padded(new_draws - np.float32(share) * old_draws, questions, -share)
-        low, high = _ends(draws, value, -share)
+        low, high = _ends(draws, [value], -share)[0]
         return Gap(value, low, high, shown=False)
 
     def ratio(self, name: Name, run: int, base: int) -> Estimate | None:
@@ -175,10 +191,11 @@ class Means:
         if not old or new is None:
             return None
         questions = np.float32(harmonic(self._questions(name, base), self._questions(name, run)))
-        old_draws = questions * np.maximum(self._draws(name, [base])[0], 0) + _LOW
-        new_draws = questions * np.maximum(self._draws(name, [run])[0], 0) + _HIGH
-        low, high = _ends(np.asarray(new_draws / old_draws), 100 * new / old, 0.0, np.inf)
-        return Estimate(100 * new / old, low, high)
+        old_draws = questions * np.maximum(self._draws(name, [base]), 0) + _LOW
+        new_draws = questions * np.maximum(self._draws(name, [run]), 0) + _HIGH
+        value = 100 * new / old
+        low, high = _ends(new_draws / old_draws, [value], 0.0, np.inf)[0]
+        return Estimate(value, low, high)
 
     def shown(self, tests: Sequence[Test]) -> dict[Test, bool]:
         """Return which differences of a family are shown, two-sided, all together at 5 %."""
@@ -236,15 +253,16 @@ class Means:
         if self.identities[run] == self.identities[base]:
             return 0.0, 0.0
         sample = self._sample(name, {run, base})
-        gaps = sample.gaps(sample.places([run]), sample.places([base]))[0]
-        return 100 * quantile(gaps, LEVEL), 100 * quantile(gaps, 1 - LEVEL)
+        gaps = sample.gaps(sample.places([run]), sample.places([base]))
+        low, high = quantiles(gaps, LEVEL, 1 - LEVEL)
+        return 100 * float(low[0]), 100 * float(high[0])
 
     def with_rows(self, times: float) -> "Means":
         """Return the means as they were with so many times the rows, if no mean changed."""
         return replace(self, times=times)
 
     def _draws(self, name: Name, runs: Sequence[int]) -> Draws:
-        draws = self.array.draws_of(self.columns[name], runs)
+        draws = self.array.draws_of(self.columns[name].cells, runs)
         if self.times == 1:
             return draws
         centre = draws.mean(axis=1, keepdims=True)
@@ -253,7 +271,7 @@ class Means:
     def _questions(self, name: Name, run: int) -> float:
         return self.times * self.array.questions(self.columns[name], run)
 
-    def _order(self, name: Name) -> Floats:
+    def order(self, name: Name) -> Floats:
         """Return what orders runs: equal in the last digits is equal."""
         return np.asarray(np.round(self.values[name], 9))
 
@@ -263,7 +281,7 @@ class Means:
         return _Sample(
             runs=np.array(chosen),
             draws=self._draws(name, chosen),
-            order=self._order(name)[chosen],
+            order=self.order(name)[chosen],
             questions=np.array([self._questions(name, run) for run in chosen]),
             freedom=self.times * self.array.freedom(self.columns[name], chosen),
         )
@@ -326,24 +344,50 @@ def harmonic(first: Floats | float, second: Floats | float) -> Floats:
     return np.asarray(2 / (1 / np.asarray(first) + 1 / np.asarray(second)))
 
 
+def _estimate(value: float, ends: Interval, questions: float) -> Estimate:
+    """Return a mean of a number of questions with its interval."""
+    low, high = ends
+    # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
+    alike = 100 * (LEVEL / 2) ** (1 / questions)
+    if low is not None and value == 100:
+        low = min(low, alike)
+    if high is not None and value == 0:
+        high = max(high, 100 - alike)
+    return Estimate(value, low, high)
+
+
 def _ends(
-    draws: Draws, value: float, lowest: float, highest: float = 1.0
-) -> tuple[float | None, float | None]:
-    """Return the ends of an interval in percent; the mean in percent is always in it."""
-    if not np.isfinite(draws).all():
-        return None, None
-    bottom = 100 * float(np.clip(quantile(draws, LEVEL / 2), lowest, highest))
-    top = 100 * float(np.clip(quantile(draws, 1 - LEVEL / 2), lowest, highest))
-    return min(bottom, value), max(top, value)
+    draws: Draws, values: Sequence[float], lowest: float, highest: float = 1.0
+) -> list[Interval]:
+    """Return the ends of the intervals of means in percent; a mean is always in its interval.
 
-
-def quantile(draws: Draws, share: float) -> float:
-    """Return a quantile as `np.quantile` does, whose checks take ten times as long as the work.
-
-    >>> quantile(np.array([3, 1, 2, 5], dtype=np.float32), 0.5)
-    2.5
+    `draws` are means by draws, in [lowest, highest]; where one is not finite there is no interval.
     """
-    place = (len(draws) - 1) * share
-    at = int(place)
-    lower, upper = np.partition(draws, (at, at + 1))[at : at + 2].tolist()
-    return float(lower + (place - at) * (upper - lower))
+    low, high = quantiles(draws, LEVEL / 2, 1 - LEVEL / 2)
+    bottoms = 100 * np.clip(low, lowest, highest)
+    tops = 100 * np.clip(high, lowest, highest)
+    are_known = np.asarray(np.isfinite(draws).all(axis=1))
+    intervals: list[Interval] = []
+    for place, value in enumerate(values):
+        interval: Interval = None, None
+        if are_known[place]:
+            interval = min(float(bottoms[place]), value), max(float(tops[place]), value)
+        intervals.append(interval)
+    return intervals
+
+
+def quantiles(draws: Draws, *shares: float) -> list[Floats]:
+    """Return quantiles of lines of draws as `np.quantile` does, in a tenth of its time.
+
+    >>> quantiles(np.array([[3, 1, 2, 5]], dtype=np.float32), 0.5)
+    [array([2.5])]
+    """
+    ordered = np.sort(draws, axis=1)
+    quantiles_of_lines = []
+    for share in shares:
+        place = (draws.shape[1] - 1) * share
+        first = int(place)
+        lower = ordered[:, first].astype(np.float64)
+        upper = ordered[:, first + 1].astype(np.float64)
+        quantiles_of_lines.append(lower + (place - first) * (upper - lower))
+    return quantiles_of_lines

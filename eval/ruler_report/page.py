@@ -17,6 +17,7 @@ from ruler_report.columns import MEAN, Name
 from ruler_report.conclusion import Conclusion
 from ruler_report.contents import Contents
 from ruler_report.drawing import COLOURS
+from ruler_report.frame import Cell
 from ruler_report.margin import MarginTest
 from ruler_report.means import Estimate, Gap
 from ruler_report.tables import comparison
@@ -289,38 +290,44 @@ def csv_text(conclusion: Conclusion) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for run in conclusion.order:
-        scores = conclusion.runs[run]
-        info = scores.run
-        about = (
-            conclusion.names[run],
-            info.model,
-            info.protocol,
-            info.data.edition,
-            info.data.tokenizer,
-            words.format_ranks(conclusion.ranks.get(run)),
-            conclusion.frame.unranked.get(run, ""),
-            scores.claimed,
-        )
-        for task, length in conclusion.frame.cells:
-            estimate = conclusion.estimate((task, length), run)
-            category = conclusion.category_of[task]
-            numbers = ["", "", ""]
-            if estimate:
-                ends = (estimate.value, estimate.low, estimate.high)
-                numbers = [format_number(end, 4) for end in ends]
-            exact = _exact(conclusion, (task, length), run)
-            writer.writerow(
-                (
-                    *map(spreadsheet, about),
-                    spreadsheet(category),
-                    spreadsheet(task),
-                    length,
-                    *numbers,
-                    conclusion.number((task, length), run),
-                    format_number(exact, 4),
-                )
-            )
+        about = _about(conclusion, run)
+        for cell in conclusion.frame.cells:
+            writer.writerow([*about, *_cells(conclusion, cell, run)])
     return text.getvalue()
+
+
+def _about(conclusion: Conclusion, run: int) -> list[str]:
+    """Return the cells that are the same in all lines of a run."""
+    info = conclusion.runs[run].run
+    about = (
+        conclusion.names[run],
+        info.model,
+        info.protocol,
+        info.data.edition,
+        info.data.tokenizer,
+        words.format_ranks(conclusion.ranks.get(run)),
+        conclusion.frame.unranked.get(run, ""),
+        conclusion.runs[run].claimed,
+    )
+    return [*map(spreadsheet, about)]
+
+
+def _cells(conclusion: Conclusion, cell: Cell, run: int) -> list[str | int]:
+    """Return category, task, length and numbers of a cell of a run."""
+    task, length = cell
+    estimate = conclusion.estimate(cell, run)
+    numbers = ["", "", ""]
+    if estimate:
+        ends = (estimate.value, estimate.low, estimate.high)
+        numbers = [format_number(end, 4) for end in ends]
+    return [
+        spreadsheet(conclusion.category_of[task]),
+        spreadsheet(task),
+        length,
+        *numbers,
+        conclusion.number(cell, run),
+        format_number(_exact(conclusion, cell, run), 4),
+    ]
 
 
 def _exact(conclusion: Conclusion, name: Name, run: int) -> float | None:

@@ -22,7 +22,7 @@ from ruler_eval.running import run_dir
 from ruler_eval.running.prompts import PROTOCOLS
 from ruler_eval.running.run_dir import RunInfo
 from ruler_eval.scoring.scores import FILENAME, Scores, load_scores
-from ruler_report.frame import RowsOfRun, narrowed, rows_of
+from ruler_report.frame import RowsOfRun, narrowed
 from ruler_report.typesetting import visible
 
 #: The suite of the paper's results.
@@ -202,16 +202,15 @@ def barred(runs: Sequence[Scores], *, claimed: bool) -> dict[int, str]:
     return reasons
 
 
-def notes_of(run: Scores) -> Iterator[str]:
-    """Yield what a reader must know of a run beside its numbers."""
-    yield from caveats_of(run)
+def notes_of(run: Scores, rows: RowsOfRun) -> Iterator[str]:
+    """Yield what a reader must know of a run and its rows beside its numbers."""
+    yield from caveats_of(run, rows)
     yield from map(visible, run.validity.warnings)
     yield from map(visible, run.notes)
 
 
-def caveats_of(run: Scores) -> Iterator[str]:
+def caveats_of(run: Scores, rows: RowsOfRun) -> Iterator[str]:
     """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
-    rows = rows_of(run.table)
     data = run.run.data
     if data.sample:
         yield "rows of the small sample corpus; not comparable with RULER scores"

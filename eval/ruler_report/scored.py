@@ -206,7 +206,7 @@ def _scored(scores: Scores, folder: Path | None, *, is_asked: bool) -> Scored:
     conclusion = conclude([shown], claimed=True)
     summary = summaries.summary_of(shown, _shares(conclusion.estimate(MEAN, 0)))
     lengths = tuple(sorted({cell.length for cell in summary.means}))
-    notes = [*notes_of(scores)]
+    notes = [*notes_of(scores, conclusion.rows[0])]
     if scores.validity.unanswered:
         notes.append(f"{scores.validity.unanswered}, counted as wrong")
     if folder is not None:

@@ -270,11 +270,12 @@ def validity_lines(conclusion: Conclusion) -> list[str]:
 def notes(conclusion: Conclusion) -> list[str]:
     """Return what a reader must know of the runs, and of how they compare."""
     lines: list[tuple[str, str]] = []
-    for name, run in zip(conclusion.names, conclusion.runs, strict=True):
+    for place, run in enumerate(conclusion.runs):
+        name = conclusion.names[place]
         missing = run.rows - run.answered
         if missing:
             lines.append((name, f"incomplete: {missing:,} of {run.rows:,} rows have no score"))
-        lines += [(name, note) for note in notes_of(run)]
+        lines += [(name, note) for note in notes_of(run, conclusion.rows[place])]
     base = conclusion.names[conclusion.base]
     for place, problems in conclusion.forced.items():
         lines += [
