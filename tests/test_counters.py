@@ -85,7 +85,7 @@ def test_the_counter_decides_on_no_byte_of_the_rows(shared: Path, tmp_path: Path
     assert len(files[0]) == 13 and files[0] == files[1]
 
 
-@pytest.mark.parametrize("name", ["mistral", "mistral-v0.2"])
+@pytest.mark.parametrize("name", ["mistral", "mistral-v0.2", "mistral-v3", "mistral-v7"])
 @example(texts=[*FUZZ])
 @given(texts=st.lists(st.text(LETTERS, max_size=60), min_size=1, max_size=5))
 def test_mistral_prompts_are_counted_as_the_vendor_does(name: str, texts: list[str]) -> None:

@@ -91,6 +91,26 @@ def test_an_edition_makes_the_gold_answers_that_were_published(
     assert gold_digest(row.outputs for row in rows) == evidence.digest
 
 
+#: Gold answers of qa_2 in a user's run with upstream's scripts (NVIDIA/RULER, issue 100), by row.
+SHOWN = {7: "3,677 seated", 9: "yes", 14: "from 1986 to 2013", 15: "9,984"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_answers_that_a_user_of_upstream_showed_are_those_of_every_edition(
+    edition: str, shared: Path
+) -> None:
+    tokenizer = load_tokenizer(str(shared / "tokenizers" / "llama3"))
+    arguments = Arguments(EDITIONS[edition], TASKS["qa_2"], 4096, max(SHOWN) + 1)
+    try:
+        rows = [*replay(arguments, UpstreamSources(None), lambda text: tokenizer.count([text])[0])]
+    except RulerError as error:
+        pytest.skip(f"a source is not here: {error}")
+    assert {index: rows[index].outputs for index in SHOWN} == {
+        index: [answer] for index, answer in SHOWN.items()
+    }
+
+
 def test_values_of_gym_s_public_rows_are_those_of_the_edition_s_stream() -> None:
     """The five rows of vt in NeMo Gym's example file, whose names need another tokenizer."""
     values = ["69735", "74925", "15311", "63707", "38693"]
