@@ -1,12 +1,15 @@
 """The suite `pages`, the test over residues, and `check-engine`."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -28,6 +31,7 @@ from ruler_eval.running.engine import prepare
 from ruler_eval.running.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
+from tests.serving import serving
 
 #: What is built; a second task would show no other residues.
 SINGLE: dict[str, Any] = {"suite": "pages", "tasks": "niah_pages_single", "lengths": [1024]}
@@ -254,6 +258,65 @@ def test_a_cache_that_nobody_reports_is_seen_by_the_time_of_answers(
     assert "self-hit" not in found.not_tested
     uncached = check(tmp_path, CachedEngine(reports=False, block=8320))
     assert uncached.exit_status == 3 and "self-hit" in uncached.not_tested
+
+
+class StreamHandler(BaseHTTPRequestHandler):
+    """A server that streams two words in a tenth of a second; the first comes late unless cached.
+
+    It counts no cached tokens.
+    """
+
+    protocol_version = "HTTP/1.1"
+    seen: ClassVar = set[tuple[int, ...]]()
+    lock = Lock()
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        self.send(b'{"data": []}')
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        ids = tuple(body["prompt"])
+        prefixes = {ids[:end] for end in range(16, len(ids), 16)}
+        with self.lock:
+            is_hit = len(prefixes & self.seen) > 2
+            self.seen.update(prefixes)
+        waits = (0.01, 0.09) if is_hit else (0.09, 0.01)
+        usage = {"prompt_tokens": len(ids), "completion_tokens": 2}
+        choices = [{"text": "none", "finish_reason": None}, {"text": " ", "finish_reason": "stop"}]
+        events = [json.dumps({"model": "m", "choices": [choice]}) for choice in choices]
+        events.append(json.dumps({"choices": [], "usage": usage}))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for event, wait in zip(events, (*waits, 0.0), strict=True):
+            time.sleep(wait)
+            self.wfile.write(f"data: {event}\n\n".encode())
+        self.close_connection = True
+
+    def send(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.mark.slow
+def test_a_cache_is_seen_by_the_time_to_the_first_token_of_a_stream(
+    tiny: Path, tmp_path: Path
+) -> None:
+    """Whole answers take equally long with a hit and without."""
+    ruler_builders.build(str(tiny), **SINGLE, rows=16, out=tmp_path)
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), StreamHandler)) as server:
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        options = {"stream": True, "concurrency": 8}
+        found = ruler_eval.check_engine(
+            tmp_path, "m", base_url=address, tokenizer=tiny, options=options
+        )
+    assert found.seen["self-hit"].by == "time to the first token"
+    assert {*found.not_tested} <= {"shared"}  # two threads may be put into one step or not
 
 
 @pytest.mark.slow

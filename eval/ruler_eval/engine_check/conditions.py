@@ -66,7 +66,8 @@ class Seen:
     Attributes:
         rows: whose answers showed the condition.
         of: rows that were asked.
-        by: `cached tokens` that the engine reports, `time` of the answer, or `requests at once`.
+        by: `cached tokens` that the engine reports, `time to the first token` of a stream, `time`
+            of the answer, or `requests at once`.
         cached: mean share of the prompt that a cache held; None if nobody reports it.
         together: most requests that the engine held at once.
     """
@@ -222,7 +223,8 @@ class Asker:
         """Return in how many answers a condition was seen.
 
         A hit is one by the tokens that the engine says it had cached, or, where it says nothing, by
-        the time of the answer against a cold one (`shared`: against `batched`).
+        the time to the first token or to the whole answer, against a cold one (`shared`: against
+        `batched`).
         """
         answers = [shown[condition] for shown in self.shown.values()]
         shares = [answer.cached for answer in answers if answer.cached is not None]
@@ -238,23 +240,32 @@ class Asker:
             return Seen(rows, len(answers), "cached tokens", cached, together)
         if condition == "cold":  # nothing before it begins alike
             return Seen(len(answers), len(answers), "its beginning", None, together)
-        return Seen(self._faster(condition), len(answers), "time", None, together)
+        by, rows = self._faster(condition)
+        return Seen(rows, len(answers), by, None, together)
 
-    def _faster(self, condition: str) -> int:
-        """Return the number of rows whose answer took clearly less time than without a hit."""
-        against = "batched" if condition == "shared" else "cold"
-        hits = list[float]()
-        plains = list[float]()
-        for shown in self.shown.values():
-            hit = shown[condition].answer.seconds
-            plain = shown[against].answer.seconds
-            if hit is not None and plain is not None:
-                hits.append(hit)
-                plains.append(plain)
+    def _faster(self, condition: str) -> tuple[str, int]:
+        """Return a kind of time, and the rows that took clearly less of it than without a hit."""
+        by = "time to the first token"
+        times = self._times(condition, "first_seconds")
+        if not times:  # answers are not streamed
+            by = "time"
+            times = self._times(condition, "seconds")
         if condition == "shared":  # the time of a row in a batch is mostly that of others
-            is_faster = sum(hits) <= FASTER * sum(plains) if hits else False
-            return len(hits) if is_faster else 0
-        return sum(hit <= FASTER * plain for hit, plain in zip(hits, plains, strict=True))
+            hits = sum(hit for hit, _ in times)
+            is_faster = hits <= FASTER * sum(plain for _, plain in times)
+            return by, len(times) if is_faster else 0
+        return by, sum(hit <= FASTER * plain for hit, plain in times)
+
+    def _times(self, condition: str, name: str) -> list[tuple[float, float]]:
+        """Return a time of each row in a condition, and the one without a hit."""
+        against = "batched" if condition == "shared" else "cold"
+        times = []
+        for shown in self.shown.values():
+            hit = getattr(shown[condition].answer, name)
+            plain = getattr(shown[against].answer, name)
+            if hit is not None and plain is not None:
+                times.append((hit, plain))
+        return times
 
     def _kind(self, request: Request, answer: Answer) -> str:
         if answer.error is not None:

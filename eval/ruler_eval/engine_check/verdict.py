@@ -190,9 +190,11 @@ def _families() -> tuple[int, int]:
     return len(places()) * (len(ONLY) + len(CONDITIONS) - 1), mirrored
 
 
-def _rank(fault: Fault) -> tuple[float, int, int]:
-    """The likeliest first; then the fewest conditions, and lost before changed."""
-    return fault.p, len(ONLY.get(fault.only, ((), None))[0]), fault.kind == "changed"
+def _rank(fault: Fault) -> tuple[float, int, bool, float]:
+    """The likeliest first; then the fewest conditions, lost before changed, the fewest residues."""
+    conditions = ONLY.get(fault.only, ((), None))[0]
+    share = fault.place.size / fault.place.modulus
+    return fault.p, len(conditions), fault.kind == "changed", share
 
 
 def first_look(sheet: Sheet) -> list[Fault]:

@@ -65,6 +65,7 @@ class Answer:
     hardware: str | None = None  # that computed it, as the engine names it, e.g. `NVIDIA H200`
     #: Tokens of the prompt as it was rendered here, where a server renders it again.
     rendered_tokens: Count | None = None
+    first_seconds: float | None = None  # from sending the request to the first event of a stream
 
     @property
     def key(self) -> Key:

@@ -42,7 +42,7 @@ from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
 from ruler_eval.running.replies import NoAnswer, read_reply, usage_of
 from ruler_eval.running.spending import PROOF, Ledger
-from ruler_eval.running.transport import RequestError, Transport, public_address
+from ruler_eval.running.transport import Reply, RequestError, Transport, public_address
 
 
 class Api(NamedTuple):
@@ -137,7 +137,7 @@ def _cards(transport: Transport, server: str, patience: float) -> list[Mapping[s
         if error.status is None:
             raise RulerError(server, f"{error}; start the server, or correct --base-url") from error
         return []
-    data = reply.get("data")
+    data = reply.content.get("data")
     if not isinstance(data, list):
         return []
     return [card for card in data if isinstance(card, dict)]
@@ -277,8 +277,8 @@ class Client:
         except RequestError as error:
             self.ledger.fail(PROOF, error.cost)
             raise
-        self.ledger.settle(PROOF, usage_of(reply), answered=True)
-        return reply
+        self.ledger.settle(PROOF, usage_of(reply.content), answered=True)
+        return reply.content
 
     def _send_again(self, request: Request, error: RequestError) -> None:
         """Count a failed try, and the next one."""
@@ -388,7 +388,7 @@ class Client:
 
     def _record(self, request: Request, stop: Event) -> tuple[Answer, bool]:
         start = monotonic()
-        reply: Mapping[str, Any] = {}
+        reply = Reply({}, None)
         try:
             reply = self.transport.request(
                 "POST",
@@ -399,7 +399,8 @@ class Client:
                 tokens=len(request.ids),
                 again=partial(self._send_again, request),
             )
-            record = read_reply(reply, is_chat=self.is_chat)
+            record = read_reply(reply.content, is_chat=self.is_chat)
+            record["first_seconds"] = reply.first_seconds
         except RequestError as error:
             if not error.is_spent:
                 self.ledger.fail(request.key, error.cost)
@@ -408,7 +409,7 @@ class Client:
             record |= {"counted": "nobody", "reasoning_tokens": request.max_tokens}
         except NoAnswer as error:
             failed = request.failed(str(error)[:1000])
-            read, written = usage_of(reply) or (None, None)
+            read, written = usage_of(reply.content) or (None, None)
             return replace(failed, prompt_tokens=read, answer_tokens=written), False
         rendered, slack = self._expected(request)
         _add_cached(record, rendered, slack)

@@ -14,7 +14,7 @@ from itertools import count
 from random import uniform
 from threading import Condition, Event
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -93,6 +93,13 @@ class RequestError(Exception):
             return self.usage
         is_free = not self.sent or (self.status in FREE and not self.is_spent)
         return (0, 0) if is_free else None
+
+
+class Reply(NamedTuple):
+    """A reply with status 200."""
+
+    content: Mapping[str, Any]
+    first_seconds: float | None  # from the request to the first event; None if not streamed
 
 
 class Pace:
@@ -211,7 +218,7 @@ class Transport:
         stop: Event | None = None,
         refuses: Callable[[RequestError], bool] = lambda error: False,
         again: Callable[[RequestError], None] = lambda error: None,
-    ) -> Mapping[str, Any]:
+    ) -> Reply:
         """Return the reply to a request of so many tokens.
 
         It is tried again until `stop` is set, or the seconds of `patience` are used up by tries and
@@ -257,7 +264,7 @@ class Transport:
         limit: float,
         tokens: int,
         patience: float,
-    ) -> Mapping[str, Any]:
+    ) -> Reply:
         """Return the reply of one try, which takes at most `limit` seconds.
 
         The client's own limits are from one byte to the next.
@@ -265,17 +272,22 @@ class Transport:
         url = f"{self._base}/{path}{self._query}"
         content = None if body is None else to_json(body)
 
-        def send() -> tuple[httpx2.Response, bytes]:
+        began = monotonic()
+
+        def send() -> tuple[httpx2.Response, bytes, float | None]:
+            first_seconds = None
             with self._http.stream(method, url, content=content) as reply:
                 data = bytearray()
                 for chunk in reply.iter_bytes():
+                    if first_seconds is None and b"data:" in chunk:
+                        first_seconds = round(monotonic() - began, 4)
                     data += chunk
                     if len(data) > MOST:
                         raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
-                return reply, bytes(data)
+                return reply, bytes(data), first_seconds
 
         try:
-            reply, data = within(limit, send)
+            reply, data, first_seconds = within(limit, send)
         except (httpx2.HTTPError, TimeoutError) as error:
             is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
             cause = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
@@ -289,7 +301,7 @@ class Transport:
         content_of_reply = _content(reply, data)
         # Another request would be refused before that; it is sent after the patience at the latest.
         self.pace.hold(min(pause, patience))
-        return content_of_reply
+        return Reply(content_of_reply, first_seconds)
 
 
 def _believe(failure: RequestError, tries: int, patience: float) -> None:
