@@ -131,9 +131,7 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_mistyped_folder_is_told_with_the_dataset_beside_it(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_mistyped_folder_is_told_with_the_dataset_beside_it(folder: Path, tmp_path: Path) -> None:
     copy_of(folder, tmp_path).rename(tmp_path / "llama3")
     with pytest.raises(UsageError, match="no such folder; did you mean llama3 in ") as error:
         load(tmp_path / "llama")

@@ -45,6 +45,8 @@ pytestmark = pytest.mark.slow
 Record = dict[str, object]
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 TOKENIZER = "mistral-v0.2"
+#: Those that count it as their own: Mistral's SentencePiece models have one vocabulary.
+ALIKE = "mistral-v0.2 or mistral-v3 or mistral-v7"
 TOOLS = ["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blacklist"]
 
 
@@ -163,7 +165,7 @@ def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
     theirs = upstream_rows(edition, "vt")
     path = write(tmp_path / "vt_4096.jsonl", map(as_upstream, theirs))
     (found,) = identify(path)
-    assert (found.edition, found.same, found.tokenizer) == (edition, 3, TOKENIZER)
+    assert (found.edition, found.same, found.tokenizer) == (edition, 3, ALIKE)
     done = import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
     assert not any("answer" in defect for defect in done.defects["vt_4096"])
     for row, other in zip(ruler_data.load(tmp_path / "mine", "vt_4096"), theirs, strict=True):
@@ -270,7 +272,7 @@ def test_an_edited_row_does_not_hide_the_others(builds: Builds, tmp_path: Path) 
     theirs = [*map(as_upstream, upstream_rows(NEW, "niah_single_1"))]
     for records, column, by, name in (
         (balanced, "context", ("balanced", "mistral"), "vt_1024.jsonl"),
-        (theirs, "input", (NEW, TOKENIZER), "niah_single_1_4096.jsonl"),
+        (theirs, "input", (NEW, ALIKE), "niah_single_1_4096.jsonl"),
     ):
         text = str(records[0][column])
         records[0][column] = f"{text[:115]}#{text[116:]}"

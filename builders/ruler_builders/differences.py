@@ -13,8 +13,10 @@ from ruler_data.row import PackedRow, serialize
 
 #: How pyarrow names itself in a file.
 WRITER = re.compile(r"parquet-cpp-arrow version (\d+(?:\.\d+){1,3})")
-#: Characters of a text before its first difference, and of the text in all.
-BEFORE, SHOWN = 20, 60
+#: Characters of a text before its first difference.
+BEFORE = 20
+#: Characters of a text in all.
+SHOWN = 60
 
 
 def pyarrow_of(path: Path) -> str:

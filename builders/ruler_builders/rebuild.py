@@ -82,7 +82,8 @@ from ruler_data.version import __version__
 from ruler_data.views import html_table
 
 #: Files beside the rows that a build writes.
-CARD, LICENCES = "README.md", "LICENSES.md"
+CARD = "README.md"
+LICENCES = "LICENSES.md"
 #: Of the manifest: what decides no byte of the rows or of the card.
 STATED = ("engine", "hub_id", "mirror", "revision")
 #: A version that can be installed.

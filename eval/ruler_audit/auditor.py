@@ -33,7 +33,9 @@ from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
 from ruler_eval.scoring.scores import Scores, score_predictions
 from ruler_report.conclusion import Conclusion, conclude
 
-AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "cannot be known"
+AGREES = "agrees"
+DIFFERS = "differs"
+UNKNOWN = "cannot be known"
 #: The exit status of each verdict.
 STATUS = {AGREES: 0, DIFFERS: 1, UNKNOWN: 3}
 #: Tasks whose gold answers depend on each token of a row.
@@ -442,7 +444,8 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 
 def _rule_of(group: Group) -> str:
     """Return the rule of a tool by which its mean comes out as printed; empty if none does."""
-    task, claim = _task_of(group), group.claim
+    task = _task_of(group)
+    claim = group.claim
     if task is None or claim is None:
         return ""
     scorer = SCORERS[task.metric]

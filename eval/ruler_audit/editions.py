@@ -6,7 +6,7 @@ cwe, fwe     with the tokenizer of the rows
 balanced     questions and gold answers are the same for every tokenizer
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,12 +30,12 @@ from ruler_builders.upstream import (
     replay,
 )
 from ruler_builders.upstream.sources import WORDS_VERSIONS
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Cwe, Fwe, Qa, Task, Vt
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.registry import available
 
 #: Rows whose gold answers are compared with what an edition draws.
 ROWS = 8
@@ -43,11 +43,12 @@ ROWS = 8
 PUBLISHED_ROWS = 500
 #: Sampled rows that the first rows of an edition hold on average; with none of them it is another.
 EXPECTED = 12
-#: Characters of the shortest prompt that is taken for a whole one, and of the question at its end,
-#: which tools word for themselves.
-WHOLE_PROMPT, QUESTION = 2000, 400
+#: Characters of the shortest prompt that is taken for a whole one.
+WHOLE_PROMPT = 2000
+#: Characters of the question at its end, which tools word for themselves.
+QUESTION = 400
 #: Probes of the search for the size of vt's example, the usual number first.
-EXAMPLE_PROBES = (3, 4, 2, 5)
+EXAMPLE_PROBES: tuple[int, ...] = (3, 4, 2, 5)
 #: Versions of wonderwords.
 WORDS = tuple(WORDS_VERSIONS.values())
 #: Lengths of configs that are tried where no name tells one, in tokens.
@@ -82,15 +83,7 @@ class Finder:
         self.seed = seed
         self.tokenizer = tokenizer
         self.library = Library(sources, "real", network=False)
-        self.missing: list[str] = []
-        self._tokenizers: dict[str, PromptTokenizer] = {}
-        for name in [tokenizer] if tokenizer else REGISTRY:
-            try:
-                self._tokenizers[name] = load_tokenizer(name, allow_download=bool(tokenizer))
-            except (UsageError, RulerError):
-                if tokenizer:
-                    raise
-                self.missing.append(name)
+        self._tokenizers, self.missing = available(tokenizer)
 
     @cache  # noqa: B019 - lives for one command
     def sources(self, words: str) -> UpstreamSources:
@@ -103,13 +96,14 @@ class Finder:
         Raises:
             RulerError: one is not here.
         """
-        edition = origin.editions[0] if origin.editions else BALANCED
-        if edition == BALANCED:
+        if not origin.editions or origin.editions[0] == BALANCED:
             for name in task.sources:
                 self.library.info(name)
             return
-        words = origin.words[-1] if origin.words else ""
-        self.sources(words).infos(task, edition_of(edition))
+        words = ""
+        if origin.words:
+            words = origin.words[-1]
+        self.sources(words).infos(task, edition_of(origin.editions[0]))
 
     def origin(self, group: Group) -> Origin:
         """Return what draws the gold answers of a group without a tokenizer."""
@@ -179,11 +173,8 @@ class Finder:
                 reason="no edition until 2025-06 draws its gold answers, and later ones depend on "
                 "the tokenizer of the rows",
             )
-        return Origin(
-            tuple(dict.fromkeys(edition for edition, _ in drawing)),
-            tuple(dict.fromkeys(words for _, words in drawing if words)),
-            length=group.length,
-        )
+        drawn_by, words_drawn = zip(*drawing, strict=True)
+        return Origin(_unique(drawn_by), _unique(words_drawn), length=group.length)
 
     def _guess(self, group: Group, edition: str, words: str) -> bool:
         rows = group.rows[:ROWS]
@@ -193,7 +184,9 @@ class Finder:
         answers = [answer.outputs or () for answer in rows]
         length = group.length or USUAL[-1]
         arguments = Arguments(edition_of(edition), task, length, len(rows), self.seed)
-        probes = EXAMPLE_PROBES if isinstance(task.params, Vt) else EXAMPLE_PROBES[:1]
+        probes = EXAMPLE_PROBES
+        if not isinstance(task.params, Vt):
+            probes = EXAMPLE_PROBES[:1]
         for number, redraws in product(probes, (False, True)):
             state = GuessingState(arguments, answers, number, redraws_first=redraws)
             with suppress(NotTheseAnswersError):
@@ -220,13 +213,8 @@ class Finder:
                 drawing.append((edition, words, name))
         if not drawing:
             return origin
-        return replace(
-            origin,
-            editions=tuple(dict.fromkeys(edition for edition, *_ in drawing)),
-            words=tuple(dict.fromkeys(words for _, words, _ in drawing if words)),
-            tokenizers=tuple(dict.fromkeys(name for *_, name in drawing)),
-            reason="",
-        )
+        drawn_by, words_drawn, names = zip(*drawing, strict=True)
+        return Origin(_unique(drawn_by), _unique(words_drawn), _unique(names), length=origin.length)
 
     def _draws(self, group: Group, edition: str, words: str, tokenizer: str) -> bool:
         """Whether an edition draws the gold answers of a group with words and a tokenizer."""
@@ -275,6 +263,11 @@ class Finder:
             holding = [length for length in USUAL if length >= need]
             lengths.update(holding[:1])
         return sorted(lengths)
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    """Return each name once, without empty ones, in the order of the first."""
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _why_no_task(name: str) -> str:
@@ -358,8 +351,8 @@ def _told(group: Group, made: Iterator[UpstreamRow]) -> Iterator[UpstreamRow]:
 
 def _last_question(prompt: str) -> str:
     """Return the last line of a prompt: the question, where a record has nothing else."""
-    lines = prompt.strip().splitlines()
-    return lines[-1].strip()[-200:] if lines else ""
+    line = prompt.strip().rpartition("\n")[2]
+    return line.strip()[-200:]
 
 
 def agreed(origins: Sequence[Origin]) -> Origin:

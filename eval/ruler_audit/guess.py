@@ -61,7 +61,8 @@ class GuessingState(State):
             redraws_first=self._redraws_first,
         )
         state._is_example = length == EXAMPLE_LIMIT and rows == 1
-        state.random, state.numpy = self.random, self.numpy
+        state.random = self.random
+        state.numpy = self.numpy
         return state
 
     def size(

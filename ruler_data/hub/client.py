@@ -52,8 +52,12 @@ T = TypeVar("T")
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
 #: progress, after which a step is given up; of the first pause, which doubles each time.
 LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
-#: Attempts, seconds of the longest pause, and those in which to connect.
-ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
+#: Attempts of a request or a step.
+ATTEMPTS = 8
+#: Seconds of the longest pause.
+LONGEST = 30.0
+#: Seconds in which to connect.
+CONNECT = 4.0
 UNREACHABLE = (
     "the Hub cannot be reached; give a local folder, or HF_HOME with a cache that holds it, or "
     "name a mirror in HF_ENDPOINT, or run the same command again later"

@@ -26,9 +26,13 @@ from ruler_data.hub.client import client, explain, one_line, refuses, with_retri
 
 #: The branch that releases are committed to.
 BRANCH = "main"
-#: Statuses after which a step looks again: a replica lags behind, another commit came first, or it
-#: exists already.
-UNKNOWN, MOVED, EXISTS = 404, 412, 409
+# Statuses after which a step looks again:
+#: a replica lags behind,
+UNKNOWN = 404
+#: another commit came first,
+MOVED = 412
+#: it exists already.
+EXISTS = 409
 
 
 @dataclass(frozen=True)

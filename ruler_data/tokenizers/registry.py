@@ -132,6 +132,24 @@ WHEEL = Wheel(
 ALIASES = {alias: name for name, known in REGISTRY.items() for alias in known.aliases}
 
 
+def available(name: str | None = None) -> tuple[dict[str, PromptTokenizer], list[str]]:
+    """Return one tokenizer, or those of the registry that are here, and the names of the others.
+
+    Raises:
+        UsageError: the tokenizer that was named is not available.
+    """
+    if name:
+        return {name: load_tokenizer(name)}, []
+    tokenizers = dict[str, PromptTokenizer]()
+    missing = []
+    for known in REGISTRY:
+        try:
+            tokenizers[known] = load_tokenizer(known, allow_download=False)
+        except RulerError:
+            missing.append(known)
+    return tokenizers, missing
+
+
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
     """Return the tokenizer of a registry name, a folder or a Hub id.
 

@@ -14,8 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-#: Words of a text that are hashed, and the fewest that tell something.
-MOST, LEAST = 13, 5
+#: Words of a text that are hashed.
+MOST = 13
+#: Fewest words that tell something.
+LEAST = 5
 _WORD = re.compile(r"[^\W_]+")
 
 

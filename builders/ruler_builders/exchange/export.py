@@ -16,7 +16,7 @@ the rows where they are: on the Hub at the commit of the revision, or in the fol
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -59,7 +59,8 @@ def export(
     for name in names if tool in _SCORES else ():
         task = source.manifest.table[parse_config(name)[0]]
         if task.metric not in ("all", "part"):
-            option, metric = f"--for {tool}", f"{task.name} has {task.metric}, of RULER v2"
+            option = f"--for {tool}"
+            metric = f"{task.name} has {task.metric}, of RULER v2"
             problem = f"scores whether answers hold strings, and {metric}"
             raise UsageError(option, f"{problem}; use --for jsonl, and `ruler-eval score`")
     source.fetch(names)  # checks every file
@@ -71,46 +72,77 @@ def export(
 
 def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> None:
     write, module, usage = _TOOLS[tool]
-    manifest, release, configs = source.manifest, source.release, {}
-    for name in names:
-        info, task = manifest.configs[name], manifest.table[parse_config(name)[0]]
-        limits = {"max_new_tokens": task.max_new_tokens, "metric": task.metric}
-        configs[name] = {"rows": info.rows, **limits, "digest": info.digest}
-    about = {
-        "data": release.repo if release else str(source.folder.resolve()),
-        "revision": release.commit if release else None,
-        "edition": manifest.edition,
-        "tokenizer": manifest.tokenizer.name,
-        "data_version": manifest.data_version,
-        "configs": configs,
-    }
+    about = _about(source, names)
     if module:
         shutil.copyfile(Path(__file__).parent / module, folder / Path(module).name)
     if write:
         write(source, about, folder)
     (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    where = f"{about['data']} at {about['revision']}" if release else "a local folder"
+    where = "a local folder"
+    if source.release:
+        where = f"{about['data']} at {about['revision']}"
+    text = (
+        f"# RULER for {tool}\n\n{counted(len(names), 'config')} of {where}: "
+        f"edition {about['edition']}, tokenizer {about['tokenizer']}.\n"
+        "`ruler.json` has their limits, metrics and digests. Decode greedily.\n\n"
+        f"```sh\n{_filled(usage, names, about['tokenizer'])}\n```\n"
+    )
+    (folder / "README.md").write_text(_front(folder) + text, encoding="utf-8")
+
+
+def _about(source: Source, names: Iterable[str]) -> dict[str, Any]:
+    """Return what `ruler.json` says of the rows."""
+    manifest = source.manifest
+    configs = {}
+    for name in names:
+        info = manifest.configs[name]
+        task = manifest.table[parse_config(name)[0]]
+        limits = {"max_new_tokens": task.max_new_tokens, "metric": task.metric}
+        configs[name] = {"rows": info.rows, **limits, "digest": info.digest}
+    data = str(source.folder.resolve())
+    revision = None
+    if source.release:
+        data = source.release.repo
+        revision = source.release.commit
+    return {
+        "data": data,
+        "revision": revision,
+        "edition": manifest.edition,
+        "tokenizer": manifest.tokenizer.name,
+        "data_version": manifest.data_version,
+        "configs": configs,
+    }
+
+
+def _filled(usage: str, names: Iterable[str], tokenizer: str) -> str:
+    """Return the usage of a tool with the names of the longest config."""
     longest = max(names, key=lambda name: parse_config(name)[1])
-    of, length = parse_config(longest)
+    task, length = parse_config(longest)
     # lm-eval's API models cut a prompt that is longer than max_length - 1 - its answer.
-    words = {"CONFIG": longest, "TASK": of, "LENGTH": str(length), "MORE": str(length + 1)}
-    words |= {"SETUP": f"{manifest.tokenizer.name}_{length}", "SHORT": short_name(longest)}
+    words = {
+        "CONFIG": longest,
+        "TASK": task,
+        "LENGTH": str(length),
+        "MORE": str(length + 1),
+        "SETUP": f"{tokenizer}_{length}",
+        "SHORT": short_name(longest),
+    }
     for word, value in words.items():
         usage = usage.replace(word, value)
-    viewer = [
-        {"config_name": file.parent.name, "data_files": [{"split": split, "path": f"{at}/*"}]}
-        for file in sorted(folder.glob("*/*.parquet"))
-        for split, at in [(file.name.partition("-")[0], file.parent.name)]
-    ]
-    front = yaml.safe_dump({"configs": viewer}, sort_keys=False) if viewer else ""
-    text = (
-        (f"---\n{front}---\n\n" if front else "")
-        + f"# RULER for {tool}\n\n{counted(len(names), 'config')} of {where}: "
-        f"edition {manifest.edition}, tokenizer {manifest.tokenizer.name}.\n"
-        "`ruler.json` has their limits, metrics and digests. Decode greedily.\n\n"
-        f"```sh\n{usage}\n```\n"
-    )
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    return usage
+
+
+def _front(folder: Path) -> str:
+    """Return the YAML with which the Hub shows the parquet files; empty if there are none."""
+    configs = []
+    for file in sorted(folder.glob("*/*.parquet")):
+        name = file.parent.name
+        split = file.name.partition("-")[0]
+        files = [{"split": split, "path": f"{name}/*"}]
+        configs.append({"config_name": name, "data_files": files})
+    if not configs:
+        return ""
+    return f"---\n{yaml.safe_dump({'configs': configs}, sort_keys=False)}---\n\n"
 
 
 def _rows(source: Source, name: str) -> Iterator[Row]:
@@ -196,7 +228,8 @@ def _write_nemo(source: Source, about: Mapping[str, Any], folder: Path) -> None:
         )
         with _lines_at(folder / f"{setup}.jsonl") as gym:
             for name in names:
-                task, info = parse_config(name)[0], about["configs"][name]
+                task = parse_config(name)[0]
+                info = about["configs"][name]
                 _write_module(
                     folder / setup / task,
                     DATASET_GROUP="long-context",
@@ -327,7 +360,8 @@ def _upstream(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
     Raises:
         UsageError: the tokenizer of an edition, in which upstream counts, is not available.
     """
-    manifest, rows = source.manifest, _rows(source, name)
+    manifest = source.manifest
+    rows = _rows(source, name)
     if not manifest.is_upstream:
         for row in rows:
             columns = {"index": row.index, "input": row.prompt, "outputs": row.outputs}
@@ -336,10 +370,8 @@ def _upstream(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
     (task, length), tokenizer = parse_config(name), manifest.tokenizer
     spec = find_by_fingerprint(tokenizer)
     if spec is None:
-        where, problem = (
-            f"tokenizer {quote(tokenizer.name)}",
-            "upstream's lengths are counted in it",
-        )
+        where = f"tokenizer {quote(tokenizer.name)}"
+        problem = "upstream's lengths are counted in it"
         raise UsageError(where, f"{problem}, and it is not available; set RULER_TOKENIZERS")
     arguments = Arguments(
         edition_of(manifest.edition),

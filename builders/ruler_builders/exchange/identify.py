@@ -10,7 +10,7 @@ tokenizer, and compared. Three things keep that fast:
   known without it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -27,19 +27,21 @@ from ruler_builders.upstream import EDITIONS, TEMPLATES, Arguments, UpstreamSour
 from ruler_builders.upstream.edition import Edition
 from ruler_builders.upstream.sources import WORDS_VERSIONS
 from ruler_builders.upstream.state import UpstreamRow
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name, parse_length
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Niah, Ruler2
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.protocol import template_reserve
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers.registry import available
 from ruler_data.version import DEFAULT_SEED
 from ruler_data.views import html_text
 
-#: Rows of a task and length that are compared, and files that are read for them.
-ROWS, FILES = 3, 26
+#: Rows of a task and length that are compared.
+ROWS = 3
+#: Files that are read for them.
+FILES = 26
 #: Lengths that rows are made for, in tokens, where no name tells.
 USUAL = sorted([1024 * 2**n for n in range(11)] + [1000 * 2**n for n in range(2, 11)])
 #: Rows of RULER v2 that are not of this project.
@@ -173,8 +175,7 @@ class _Bench:
         self._seed = seed
         absent = Library(sources, network=False).unavailable(CATALOGUE)
         self._library = Library(sources, network=False, samples=absent)
-        self._tokenizers: dict[str, PromptTokenizer] = {}
-        missing: list[str] = []
+        self._tokenizers, missing = available(tokenizer)
         self._label = ""  # the tokenizer that a manifest names; it may be unavailable
         self._reserve = 0
         self._expected = {tokenizer}  # those that user and manifest name
@@ -183,14 +184,9 @@ class _Bench:
             self._label = f"{info.name} (by its manifest)"
             self._reserve = info.extra_reserve
             self._expected.add(info.name)
-        for name in [tokenizer] if tokenizer else REGISTRY:
-            try:
-                self._tokenizers[name] = load_tokenizer(name, allow_download=bool(tokenizer))
-            except (UsageError, RulerError):
-                if tokenizer:
-                    raise
-                missing.append(name)
-        self._missing = [f"tokenizers not here: {', '.join(missing)}"] if missing else []
+        self._missing: list[str] = []
+        if missing:
+            self._missing.append(f"tokenizers not here: {', '.join(missing)}")
 
     @cache  # noqa: B019 - lives for one command
     def _sources(self, version: str) -> UpstreamSources:
@@ -288,22 +284,18 @@ class _Bench:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)
-        versions: tuple[str, ...] = ("",)
+        versions = [""]
         if "words" in task.sources or isinstance(task.params, Cwe):
-            versions = tuple(WORDS_VERSIONS.values())
+            versions = [*WORDS_VERSIONS.values()]
+        editions = [*EDITIONS.values()]
+        if task.name != "vt":
+            editions.remove(EDITIONS["upstream-2024-04"])  # as upstream-2025-01
         tokenizers = self._counting(rows)
         if not tokenizers:
             notes.append(COUNTS_OTHERWISE)
-        for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
-            if edition.name == "upstream-2024-04" and task.name != "vt":
-                continue  # as upstream-2025-01
-            counters = {
-                name: _counter(tokenizer, edition, rows) for name, tokenizer in tokenizers.items()
-            }
-            if not tokenizers and not edition.bisects and isinstance(task.params, Niah):
-                counters[""] = _by_characters(rows)
+        for length, edition, words in product(_lengths(rows), editions, versions):
             arguments = Arguments(edition, task, length, len(rows), self._seed, template)
-            for name, count in counters.items():
+            for name, count in _counters(tokenizers, edition, rows).items():
                 candidate = replace(
                     base, edition=edition.name, tokenizer=name, words=words, length=length
                 )
@@ -332,9 +324,12 @@ def _compare(
     base: Identity, rows: Sequence[OtherRow], rows_made: Iterable[UpstreamRow | Row]
 ) -> Try:
     """Return a try with the number of rows that are the same, and where the first other differs."""
-    alike, same, differs = 0.0, 0, ""
+    alike = 0.0
+    same = 0
+    differs = ""
     for place, (row, again) in enumerate(zip(rows, rows_made, strict=False)):
-        text, outputs = again.prompt, tuple(again.outputs)
+        text = again.prompt
+        outputs = tuple(again.outputs)
         length = row.length if base.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):
             same += 1
@@ -385,6 +380,15 @@ def _counter(
     """Return an exact counter that leaves out probes that cannot be too long."""
     least = 0 if edition.bisects else 0.85 * min(len(row.prompt) for row in rows)
     return lambda text: 0 if SHORT < len(text) < least else tokenizer.count([text])[0]
+
+
+def _counters(
+    tokenizers: Mapping[str, PromptTokenizer], edition: Edition, rows: Sequence[OtherRow]
+) -> dict[str, Callable[[str], int]]:
+    """Return a counter for each tokenizer; without any, one that tells niah's steps apart."""
+    if not tokenizers and not edition.bisects and isinstance(rows[0].task.params, Niah):
+        return {"": _by_characters(rows)}
+    return {name: _counter(tokenizer, edition, rows) for name, tokenizer in tokenizers.items()}
 
 
 def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:

@@ -316,7 +316,8 @@ def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]
         raise ValueError(f"no question of RULER at the end of the prompt: {text[-80:]!a}")
     start, family, match = max(questions, key=lambda place: place[0])
     instruction, _, answer = _SHAPES[family]
-    first, after = instruction.search(text, 0, start), text[match.end() :]
+    first = instruction.search(text, 0, start)
+    after = text[match.end() :]
     opening = text[: first.start()] if first else ""
     if not opening.strip():  # vt of 2024-04 begins with a space
         opening = ""

@@ -27,7 +27,8 @@ _NUMBERED = re.compile(r"(?<=[ \n])([0-9]+)\. (.+?)(?= [0-9]+\. |\n)")
 
 def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span], Span]:
     """Return context, question and answer prefix of a row, its evidence and its haystack."""
-    script, prompt = SCRIPTS[type(params)], row.prompt
+    script = SCRIPTS[type(params)]
+    prompt = row.prompt
     prefix = prompt.rfind(script.PREFIX[:10])
     # What follows the haystack; its first word is the same for every question.
     head, tail = script.TEMPLATE.split("{context}")
@@ -80,7 +81,8 @@ def written_rows(
     def count(text: str) -> int:
         return tokenizer.count([text])[0]
 
-    task, bisects = arguments.task, arguments.edition.bisects
+    task = arguments.task
+    bisects = arguments.edition.bisects
     again: Iterator[UpstreamRow] = iter(())
     if isinstance(task.params, Vt) and not bisects:
         again = replay(arguments, UpstreamSources(None), count)

@@ -22,13 +22,17 @@ FIRST_PROBE = 4096
 
 def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
-    arguments, words = state.arguments, state.shuffled(sources.single_words)
-    params, bisects = arguments.task.params, arguments.edition.bisects
+    arguments = state.arguments
+    words = state.shuffled(sources.single_words)
+    params = arguments.task.params
+    bisects = arguments.edition.bisects
     assert isinstance(params, Cwe)
     template = arguments.prompt(TEMPLATE, PREFIX)
-    repeats, example = (params.common_repeats, params.other_repeats), (40, 10, 3)
+    repeats = (params.common_repeats, params.other_repeats)
+    example = (40, 10, 3)
     if arguments.length < 4096:
-        repeats, example = (6, 1), (20, 3, 1)
+        repeats = (6, 1)
+        example = (20, 3, 1)
 
     def draw_list(size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
         """Draw a numbered list, and its common words."""
@@ -42,7 +46,8 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
                 "8,564,991 bytes) into the sources folder",
             )
         sample = state.random.sample(population, size)
-        common, uncommon = sample[: params.common], sample[params.common :]
+        common = sample[: params.common]
+        uncommon = sample[params.common :]
         items = state.shuffled(common * common_repeats + uncommon * other_repeats)
         return _numbered(items), common
 

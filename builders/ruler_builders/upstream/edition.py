@@ -89,8 +89,9 @@ TEMPLATES = {
 def edition_of(name: str) -> Edition:
     """Return the edition of a name."""
     if name not in EDITIONS:
-        msg = f"edition {name!r} is not known; known: {', '.join([BALANCED, *EDITIONS])}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"edition {name!r} is not known; known: {', '.join([BALANCED, *EDITIONS])}"
+        )
     return EDITIONS[name]
 
 
@@ -99,9 +100,8 @@ def model_template(name: str) -> str:
     if name.count("{task_template}") == 1:
         return name
     if name not in TEMPLATES:
-        msg = (
+        raise UsageError(
             f"template {name!r} is not known; known: {', '.join(TEMPLATES)}, or a text with "
             "{task_template} in it"
         )
-        raise UsageError(msg)
     return TEMPLATES[name]

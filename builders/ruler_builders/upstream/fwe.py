@@ -32,9 +32,12 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
         UsageError: the length is too short for a vocabulary, where upstream crashes.
     """
     arguments = state.arguments
-    params, budget = arguments.task.params, arguments.task.max_new_tokens
+    params = arguments.task.params
+    budget = arguments.task.max_new_tokens
     assert isinstance(params, Fwe)
-    limit = arguments.limit - (budget if arguments.edition.bisects else 0)
+    limit = arguments.limit
+    if arguments.edition.bisects:
+        limit -= budget
     step = limit // 32
     if step < 1 or limit // TOKENS_PER_WORD < 1:
         raise UsageError(arguments.config, "upstream needs a length >= 150")
@@ -42,28 +45,31 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     template = arguments.prompt(TEMPLATE, PREFIX)
     shares = np.arange(1, words + 1) ** -params.alpha
 
-    def vocabulary() -> list[str]:
-        """Draw coded words, the most frequent one replaced by dots."""
-        letters = state.letters(ascii_lowercase, LETTERS * words)
-        drawn = {letters[at : at + LETTERS] for at in range(0, len(letters), LETTERS)}
-        while len(drawn) < words:
-            drawn.add(state.letters(ascii_lowercase, LETTERS))
-        return ["...", *state.shuffled(sorted(drawn))[1:]]
-
     def prompt(coded: list[str], size: int) -> str:
         """Return the prompt with a text of about so many words."""
         counts = (size * shares / ZETA[params.alpha]).astype(int).tolist()
         text = [word for word, times in zip(coded, counts, strict=True) for _ in range(times)]
         return template.format(context=" ".join(state.shuffled(text)))
 
-    coded, size = vocabulary(), limit // LETTERS
+    coded = _vocabulary(state, words)
+    size = limit // LETTERS
     while state.count(prompt(coded, size)) < limit:
         size += step
     start = size - step
     for index in range(arguments.rows):
-        coded, size = vocabulary(), start
+        coded = _vocabulary(state, words)
+        size = start
         while (tokens := state.count(text := prompt(coded, size))) > limit:
             if size <= 0:  # an empty text, as all smaller ones
                 raise arguments.endless(index, f"without a word it has {tokens} tokens")
             size -= step
         yield state.finish(index, Draft(text, coded[1:4], []), tokens + budget, PREFIX)
+
+
+def _vocabulary(state: State, words: int) -> list[str]:
+    """Draw so many coded words, the most frequent one replaced by dots."""
+    letters = state.letters(ascii_lowercase, LETTERS * words)
+    drawn = {letters[at : at + LETTERS] for at in range(0, len(letters), LETTERS)}
+    while len(drawn) < words:
+        drawn.add(state.letters(ascii_lowercase, LETTERS))
+    return ["...", *state.shuffled(sorted(drawn))[1:]]

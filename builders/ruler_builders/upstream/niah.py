@@ -30,10 +30,13 @@ DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
 
 def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
-    arguments, draws = state.arguments, _Rows(state, sources)
-    step, cap = 5 if arguments.length < 4096 else 25, sys.maxsize
+    arguments = state.arguments
+    draws = _Rows(state, sources)
+    step = 5 if arguments.length < 4096 else 25
+    cap = sys.maxsize
     if draws.essays is not None:
-        step, cap = 500, len(draws.essays)
+        step = 500
+        cap = len(draws.essays)
     size = state.size(draws.draw, step, " ".join, cap=cap, past=True)
     for row in state.rows(draws.draw, size, step, PREFIX):
         if arguments.edition.bisects:  # upstream reuses the name of the row's index
@@ -54,18 +57,23 @@ class _Rows:
     def __init__(self, state: State, sources: UpstreamSources) -> None:
         params = state.arguments.task.params
         assert isinstance(params, Niah)
-        self._state, self._params = state, params
+        self._state = state
+        self._params = params
         self._words: Sequence[str] = sources.needle_words
         self.essays = sources.essays if params.haystack == "essays" else None
         self._template = state.arguments.prompt(TEMPLATE, PREFIX)
         self._kind: str = params.value_type
         if params.queries * params.values == 1:
-            self._template, self._kind = singular(self._template), self._kind[:-1]
+            self._template = singular(self._template)
+            self._kind = self._kind[:-1]
 
     def draw(self, size: int, _index: int = 0) -> Draft:
         """Draw a row with a haystack of so many lines, or words of essays."""
-        params, state = self._params, self._state
-        keys, values, needles = [], [], []
+        params = self._params
+        state = self._state
+        keys = []
+        values = []
+        needles = []
         for _ in range(params.keys):
             keys.append(self._part(params.key_type))
             values.append([self._part(params.value_type) for _ in range(params.values)])
@@ -98,7 +106,8 @@ class _Rows:
 
     def _among_lines(self, needles: list[str], size: int) -> str:
         """Return lines of noise, or of other needles, with the needles in some of them."""
-        params, lines = self._params, [NOISE] * size
+        params = self._params
+        lines = [NOISE] * size
         if params.haystack != "noise":
             lines = [
                 self._needle(self._part(params.key_type), self._part(params.value_type))
@@ -114,7 +123,8 @@ class _Rows:
         sentences = essays.first(size, repeat=self._state.arguments.edition.bisects)
         depths = self._state.random.sample(DEPTHS, len(needles))
         places = sorted(int(len(sentences) * (depth / 100)) for depth in depths)
-        pieces, last = [], 0
+        pieces = []
+        last = 0
         for place, needle in zip(places, needles, strict=True):
             pieces += [" ".join(sentences[last:place]), needle]
             last = place

@@ -19,8 +19,10 @@ STEP = 10
 
 def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
-    arguments, sample = state.arguments, state.random.sample
-    bisects, params = arguments.edition.bisects, arguments.task.params
+    arguments = state.arguments
+    sample = state.random.sample
+    bisects = arguments.edition.bisects
+    params = arguments.task.params
     assert isinstance(params, Qa)
     documents, questions = sources.corpus(params.source)
     template = arguments.prompt(TEMPLATE, PREFIX)
@@ -29,7 +31,8 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
         """Return the documents of a row: its own, near ones, then others; or all of them."""
         if size >= len(documents):
             return (documents * -(-size // len(documents)))[:size] if bisects else documents
-        count, near = size - len(question.own), question.near
+        count = size - len(question.own)
+        near = question.near
         if count > len(near):
             excluded = {*question.own, *near}
             distractors = [number for number in range(len(documents)) if number not in excluded]

@@ -126,7 +126,8 @@ class EssaySentences:
 
     def __init__(self, text: str, cut: Callable[[str], Sequence[str]]) -> None:
         words = re.sub(r"\s+", " ", text).split(" ")
-        self._text, self._cut = " ".join(words), cut
+        self._text = " ".join(words)
+        self._cut = cut
         #: Characters of the first n words, joined by spaces.
         self._word_ends = [
             end - 1 for end in accumulate((1 + len(word) for word in words), initial=0)
@@ -149,7 +150,9 @@ class EssaySentences:
     @cache  # noqa: B019 - sources live as long as their build
     def _sentences(self, times: int) -> tuple[Sequence[str], list[int]]:
         """Return the sentences of the text, repeated so often, and where each begins."""
-        text, starts, end = " ".join([self._text] * times), list[int](), 0
+        text = " ".join([self._text] * times)
+        starts = list[int]()
+        end = 0
         sentences = self._cut(text)
         for sentence in sentences:
             starts.append(text.index(sentence, end))
@@ -244,7 +247,9 @@ class UpstreamSources:
         *,
         network: bool = False,
     ) -> None:
-        self._folder, self._assets, self._version = folder, words, version
+        self._folder = folder
+        self._assets = words
+        self._version = version
         self._network = network
         #: The files that were read, by source; of several, by their folder among sources.
         self.used: dict[str, list[Path]] = {}
@@ -326,7 +331,8 @@ class UpstreamSources:
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
-        where, file = f"source {name} ({spec.title})", spec.local[0]
+        where = f"source {name} ({spec.title})"
+        file = spec.local[0]
         try:
             files = files or pinned_files(spec, network=self._network)
         except Unreachable as error:

@@ -121,7 +121,8 @@ class State:
     """
 
     def __init__(self, arguments: Arguments, count: Callable[[str], int]) -> None:
-        self.arguments, self.count = arguments, count
+        self.arguments = arguments
+        self.count = count
         self.random = random.Random(arguments.seed)
         self.numpy = np.random.RandomState(arguments.seed)
 
@@ -129,7 +130,8 @@ class State:
         """Return the run with other limits, `room` tokens for the answer; it shares generators."""
         task = replace(self.arguments.task, max_new_tokens=room)
         state = State(replace(self.arguments, length=length, rows=rows, task=task), self.count)
-        state.random, state.numpy = self.random, self.numpy
+        state.random = self.random
+        state.numpy = self.numpy
         return state
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
@@ -162,27 +164,49 @@ class State:
         Bisection adds the tokens of an `example`; `estimate` gives the largest size from the tokens
         of one unit in a first probe, whose size is `probe` or the step.
         """
-        limit, room = self.arguments.limit, self.arguments.task.max_new_tokens
         if not self.arguments.edition.bisects:
-            size, total = step, 0
-            while total < limit:
-                draft = draw(size)
-                total = self.count(draft.prompt + answers(draft.outputs)) + room
-                if total > limit:
-                    return size - step
-                if past and size > cap:
-                    return cap
-                size += step
-                if not past and size > cap:
-                    return cap
-            return size
-        tokens = self.count(draw(probe or step).prompt) / (probe or step)
-        largest = estimate(tokens) if estimate else int((limit / tokens) * 3)
-        low, high, best = step, max(largest, 2 * step), step
+            return self._stepped(draw, step, answers, cap, past=past)
+        probe = probe or step
+        tokens = self.count(draw(probe).prompt) / probe
+        if estimate is None:
+            largest = int((self.arguments.limit / tokens) * 3)
+        else:
+            largest = estimate(tokens)
+        return self._bisected(draw, step, max(largest, 2 * step), example)
+
+    def _stepped(
+        self,
+        draw: Callable[[int], Draft],
+        step: int,
+        answers: Callable[[list[str]], str],
+        cap: int,
+        *,
+        past: bool,
+    ) -> int:
+        limit = self.arguments.limit
+        size = step
+        tokens = 0
+        while tokens < limit:
+            draft = draw(size)
+            tokens = self.count(draft.prompt + answers(draft.outputs))
+            tokens += self.arguments.task.max_new_tokens
+            if tokens > limit:
+                return size - step
+            if past and size > cap:
+                return cap
+            size += step
+            if not past and size > cap:
+                return cap
+        return size
+
+    def _bisected(self, draw: Callable[[int], Draft], low: int, high: int, example: int) -> int:
+        limit = self.arguments.limit - self.arguments.task.max_new_tokens - example
+        best = low
         while low <= high:
             middle = (low + high) // 2
-            if self.count(draw(middle).prompt) + example + room <= limit:
-                best, low = middle, middle + 1
+            if self.count(draw(middle).prompt) <= limit:
+                best = middle
+                low = middle + 1
             else:
                 high = middle - 1
         return best
@@ -204,9 +228,11 @@ class State:
         `draw` makes a row of a size and an index; ValueError or IndexError where that is
         impossible. Without `shrink` it is always drawn at the first size.
         """
-        limit, budget = self.arguments.limit, self.arguments.task.max_new_tokens
+        limit = self.arguments.limit
+        budget = self.arguments.task.max_new_tokens
         for index in range(self.arguments.rows):
-            used, attempts = size, 0
+            used = size
+            attempts = 0
             while True:
                 attempts += 1
                 try:
@@ -219,7 +245,8 @@ class State:
                         break
                     reason = f"has {length} tokens, limit {limit}"
                 if shrink and used > step:
-                    used, attempts = used - step, 0
+                    used = used - step
+                    attempts = 0
                 elif attempts >= ATTEMPTS:
                     raise self.arguments.endless(index, f"at size {used} it {reason}")
             yield self.finish(index, draft, length, prefix)

@@ -22,15 +22,19 @@ TEMPLATE, PREFIX = texts(prompts.vt(Vt(), "{query}", "{num_v}"))
 #: The spelling of the prefix until 2025-05.
 OLD_PREFIX = PREFIX.replace("assigned", "assgined")
 
-#: Tokens of the example at most, and the value in it until it is drawn.
-EXAMPLE_LIMIT, EXAMPLE_VALUE = 500, "12345"
+#: Tokens of the example at most.
+EXAMPLE_LIMIT = 500
+#: Value in it until one is drawn.
+EXAMPLE_VALUE = "12345"
 EXAMPLE_STEP = 5
 
 
 def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
-    arguments, draws = state.arguments, _Rows(state)
-    bisects, renames = arguments.edition.bisects, arguments.edition.renames
+    arguments = state.arguments
+    draws = _Rows(state)
+    bisects = arguments.edition.bisects
+    renames = arguments.edition.renames
     budget = arguments.task.max_new_tokens
     trial = state.within(EXAMPLE_LIMIT, 1, 0 if bisects else budget)
     size = trial.size(draws.example, EXAMPLE_STEP)
@@ -65,7 +69,8 @@ class _Rows:
     def __init__(self, state: State) -> None:
         params = state.arguments.task.params
         assert isinstance(params, Vt)
-        self._state, self._params = state, params
+        self._state = state
+        self._params = params
         edition = state.arguments.edition
         self._since_2025_06 = edition.bisects
         prefix = PREFIX if edition.bisects else OLD_PREFIX
@@ -73,7 +78,8 @@ class _Rows:
         solved = TEMPLATE + prefix
         if not edition.bisects and not (edition.renames and template == solved):
             # Meant to take off the chat template, whose end may hang on the last word.
-            start, end = template.index(TEMPLATE[:20]), template.index(prefix[:10])
+            start = template.index(TEMPLATE[:20])
+            end = template.index(prefix[:10])
             solved = " ".join(template[start:end].split()[:-1]) + template[end:]
         #: Draw a row without example, or an example, among so many lines of noise.
         self.row = partial(self._draw, template, 5)
@@ -109,7 +115,8 @@ class _Rows:
         Raises:
             IndexError: a name was drawn twice, which leaves a chain that is too short.
         """
-        hops, state = self._params.hops, self._state
+        hops = self._params.hops
+        state = self._state
         total = (hops + 1) * self._params.chains
         names = [state.letters(ascii_uppercase, letters) for _ in range(total)]
         while len(set(names)) < total:
