@@ -14,7 +14,7 @@ from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, cut
 from ruler_builders.sources.packaged import bundled_domain
 from tests.rows import counted, rows_of
 
-TOKENIZERS = ("mistral", "mistral-v0.2")
+TOKENIZERS = ("mistral", pytest.param("mistral-v0.2", marks=pytest.mark.slow))
 
 
 @given(st.text(alphabet="ab \t\n\r,.", max_size=400))

@@ -156,7 +156,7 @@ class Visit(NamedTuple):
 
     code: int
     said: str
-    peak: int  # bytes of memory of all its processes together
+    peak: int  # bytes of memory of the program, or of this process when it started it, if more
     touched: set[str]  # files that came, went or changed where it has nothing to write
 
 
@@ -175,26 +175,26 @@ def visit(folder: Path, program: str, *arguments: object, seconds: float = 120) 
             cwd=home, env={**os.environ, **settings}, stdout=file, stderr=file,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        peak, end = 0, time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < end:
-            peak = max(peak, memory_of(process.pid))
-            time.sleep(0.02)
+    used = ended(process.pid, seconds)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    status, usage = used or os.wait4(process.pid, 0)[1:]
+    process.returncode = os.waitstatus_to_exitcode(status)
     after = snapshot(folder)
     touched = {name for name in before | after if before.get(name) != after.get(name)}
-    return Visit(process.wait(), output.read_text("utf-8", "replace"), peak, touched)
+    said = output.read_text("utf-8", "replace")
+    return Visit(process.returncode, said, usage.ru_maxrss * 1024, touched)
 
 
-def memory_of(session: int) -> int:
-    """Return the bytes of memory of all processes of a session."""
-    pages = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                pages += int(fields[21])
-    return pages * resource.getpagesize()
+def ended(pid: int, seconds: float) -> tuple[int, resource.struct_rusage] | None:
+    """Wait for a process; return its status and what it used, or None if it still runs."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        child, status, usage = os.wait4(pid, os.WNOHANG)
+        if child:
+            return status, usage
+        time.sleep(0.02)
+    return None
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:

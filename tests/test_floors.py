@@ -47,6 +47,7 @@ def real_rows(task: str, shared: Path, length: int = 2048) -> list[Row]:
     return [one.unpack() for one in made]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", HARD)
 def test_only_listing_beats_a_guess(task: str, shared: Path) -> None:
     means = measured(ALL[task], real_rows(task, shared)).means()

@@ -123,16 +123,16 @@ class CachedEngine:
         self.block = block
         self.text = text
         self.reports = reports
-        self.blocks = set[tuple[int, ...]]()
+        self.blocks = set[bytes]()
 
     def __call__(self, requests: Sequence[Request]) -> list[Generation]:
-        step = set[tuple[int, ...]]()
+        step = set[bytes]()
         return [self.answer(request, step, len(requests)) for request in requests]
 
-    def answer(self, request: Request, step: set[tuple[int, ...]], together: int) -> Generation:
+    def answer(self, request: Request, step: set[bytes], together: int) -> Generation:
         """Answer one request; its new blocks are added to the cache, and to those of the step."""
         ends = range(self.block, len(request.ids), self.block)
-        prefixes = [tuple(request.ids[:end]) for end in ends]
+        prefixes = [request.ids[:end].tobytes() for end in ends]
         held = 0
         is_shared = False
         for end, prefix in zip(ends, prefixes, strict=True):
@@ -232,13 +232,23 @@ HITS = {"self-hit", "prefix-hit", "shared"}
 @pytest.mark.parametrize(
     ("engine", "options", "conditions", "reason"),
     [
-        (CachedEngine(block=8320), {}, HITS, "seen in 0 of 128 by cached tokens"),
-        (CachedEngine(block=8320), {"block": 8320}, HITS, "shorter than 2 blocks of 8320"),
-        (CachedEngine(block=600), {}, HITS, "shorter than 2 blocks of 600"),
-        (CachedEngine(), {"options": {}}, {"batched", "shared"}, "one request at a time"),
+        pytest.param(
+            CachedEngine(block=8320), {}, HITS, "seen in 0 of 128 by cached tokens", id="no hit"
+        ),
+        pytest.param(
+            CachedEngine(block=8320), {"block": 8320}, HITS, "shorter than 2 blocks of 8320",
+            id="long block", marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            CachedEngine(block=600), {}, HITS, "shorter than 2 blocks of 600",
+            id="one block", marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            CachedEngine(), {"options": {}}, {"batched", "shared"}, "one request at a time",
+            id="one by one", marks=pytest.mark.slow,
+        ),
     ],
-    ids=["no hit", "long block", "one block", "one by one"],
-)
+)  # fmt: skip
 def test_a_condition_that_was_never_met_is_not_tested(
     rows: Path, engine: CachedEngine, options: dict[str, Any], conditions: set[str], reason: str
 ) -> None:
