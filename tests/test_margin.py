@@ -1,6 +1,7 @@
 """`ruler-eval compare --margin`: when a run is shown to be not worse than another."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,17 +68,31 @@ def test_a_loss_at_one_length_is_worse_although_the_mean_hides_it() -> None:
     assert found.exit_status == 1 and "shown for 16K." in str(found)
 
 
+def with_holes(configs: Sequence[str], lost: float = 0.0) -> Scores:
+    """Return a run that lacks an answer in some configs."""
+    scores: dict[str, list[float | None]] = {}
+    for name in CONFIGS:
+        scores[name] = [*coin(f"{name}/right", 0.9 * (1 - lost), 400)]
+    for name in configs:
+        scores[name][3] = None
+    return results_of(scores, model="org/holes")
+
+
 def test_unanswered_rows_neither_pass_nor_fail_a_run() -> None:
     base = run_with(0.0)
-    scores = {name: coin(f"{name}/right", 0.9, 400) for name in CONFIGS}
-    holes: dict[str, list[float | None]] = {name: [*column] for name, column in scores.items()}
-    holes["vt_8192"][3] = None
-    found = ruler_report.compare(results_of(holes, model="org/holes"), base, margin=2.0)
-    assert found.exit_status == 0 and "left out: " in str(found)
-    for name in CONFIGS[1:]:
-        holes[name][3] = None
-    found = ruler_report.compare(results_of(holes, model="org/holes"), base, margin=2.0)
+    found = ruler_report.compare(with_holes(["vt_8192"]), base, margin=2.0)
+    assert found.exit_status == 3 and "left out: " in str(found)
+    assert "org/holes has not answered all rows of vt_8192" in str(found)
+    short = ruler_report.compare(with_holes(["vt_8192"]), base, margin=2.0, lengths="4096")
+    assert short.exit_status == 0
+    assert ruler_report.compare(base, with_holes(["vt_8192"]), margin=2.0).exit_status == 0
+    found = ruler_report.compare(with_holes(CONFIGS[1:]), base, margin=2.0)
     assert found.exit_status == 3 and "complete in 1 of the 4" in str(found)
+
+
+def test_a_run_that_is_worse_where_it_answered_is_worse() -> None:
+    found = ruler_report.compare(with_holes(["vt_8192"], lost=0.3), run_with(0.0), margin=2.0)
+    assert found.exit_status == 1
 
 
 @pytest.mark.parametrize(

@@ -265,9 +265,14 @@ class _Builder:
         if len(conclusion.runs) > 2:
             drawing = pictures.depth_picture(conclusion)
             yield Section("Retrieval by depth and length", pictures=self._drawn([drawing]))
+        title = "How answers failed"
         kinds = tables.failure_shares(conclusion)
-        text = "" if kinds.rows else "No answer lost points or named more than the gold answers."
-        yield Section("How answers failed", tables=[kinds] if kinds.rows else [], text=text)
+        if kinds.rows:
+            meanings = [f"{row[0]} ({MEANINGS[str(row[0])]})" for row in kinds.rows]
+            yield Section(title, tables=[kinds], text=f"{'; '.join(meanings)}.")
+        else:
+            text = "No answer lost points or named more than the gold answers."
+            yield Section(title, text=text)
 
     def _context(self) -> Iterator[Section]:
         conclusion = self.conclusion

@@ -248,7 +248,7 @@ def render(drawing: Drawing) -> Picture:
         for panel in drawing.panels:
             figure, _ = _draw_panels([panel], *drawing.size, columns=1)
             image = base64.b64encode(_image(figure, "svg")).decode()
-            width = round(PIXELS * figure.get_tightbbox().width)
+            width = round(PIXELS * _box(figure).width)
             panels.append((width, f"data:image/svg+xml;base64,{image}"))
         png = _image(_on_page(drawing), "png")
     with rc_context(_SMALL, _STYLE):
@@ -342,7 +342,7 @@ def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
     from matplotlib.transforms import Bbox
     from PIL import Image
 
-    box = figure.get_tightbbox().padded(0.03)  # savefig would draw all once more to find it
+    box = _box(figure)  # savefig would draw all once more to find it
     if width:
         box = Bbox([[0, box.y0 + 0.01], [width, box.y1 - 0.01]])
     names = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
@@ -360,6 +360,11 @@ def _image(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
     with Image.open(file) as image:  # 128 colours are enough, in a third of the bytes
         image.convert("RGB").quantize(128).save(small, "png", optimize=True)
     return small.getvalue()
+
+
+def _box(figure: Any) -> Any:  # noqa: ANN401 - of matplotlib
+    """Return what is drawn with a margin, in inches."""
+    return figure.get_tightbbox().padded(0.03)
 
 
 def thin_ticks(axes: Sequence[Axes]) -> None:

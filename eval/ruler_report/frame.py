@@ -193,7 +193,7 @@ def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: b
         barred: why a run has no rank whatever rows it has, by its place.
         partial: show unanswered rows as wrong; runs with such rows have no rank.
     """
-    complete = [_cells_to_show(rows, partial=partial) for rows in runs]
+    complete = [{*rows} if partial else complete_cells(rows) for rows in runs]
     unranked = _unranked(runs, complete, barred, partial=partial)
     ranked = tuple(place for place in range(len(runs)) if place not in unranked)
     shown = ranked or range(len(runs))
@@ -232,14 +232,14 @@ def _own_obstacle(rows: RowsOfRun, *, partial: bool) -> str:
     unanswered = sum(cell.planned - cell.answered for cell in rows.values())
     if partial and unanswered:
         return f"{unanswered:,} unanswered rows count as wrong, for display alone"
-    if not any(cell.is_complete for cell in rows.values()):
+    if not complete_cells(rows):
         return "no task at a length is complete in it"
     return ""
 
 
-def _cells_to_show(rows: RowsOfRun, *, partial: bool) -> set[Cell]:
-    """Return the cells of a run that are complete; with `partial` all."""
-    return {cell for cell, of_cell in rows.items() if partial or of_cell.is_complete}
+def complete_cells(rows: RowsOfRun) -> set[Cell]:
+    """Return the cells of a run each of whose planned rows is answered."""
+    return {cell for cell, of_cell in rows.items() if of_cell.is_complete}
 
 
 def _too_small(candidates: Sequence[int], complete: Sequence[Collection[Cell]]) -> dict[int, str]:

@@ -1,7 +1,8 @@
 """Whether a run is not worse than another by more than a margin: a one-sided test at 5 %.
 
 *Not worse*: the mean over the frame is not lower by more than the margin, and no length or category
-is shown to be. *Worse*: one of them is. Else these rows cannot tell, nor can a run without a rank.
+is shown to be. *Worse*: one of them is. Else these rows cannot tell, nor can a run without a rank,
+nor does a run pass on some of the configs that the base answered: what was not seen does not count.
 """
 
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ruler_data.errors import UsageError
+from ruler_data.names import config_name
 from ruler_report.columns import MEAN, Name
+from ruler_report.frame import complete_cells
 from ruler_report.means import FEWEST, Means
-from ruler_report.typesetting import format_signed, name_of
+from ruler_report.typesetting import first_of, format_signed, name_of
 
 if TYPE_CHECKING:
     from ruler_report.conclusion import Conclusion
@@ -108,6 +111,9 @@ def margin_test(conclusion: "Conclusion", run: int, margin: float) -> MarginTest
     means = conclusion.means
     low, high = means.bounds(MEAN, run, conclusion.base)
     verdict, lost = decide(means, run, conclusion.base, margin)
+    lacking = _lacking(conclusion, run)
+    if lacking and verdict != WORSE:
+        return MarginTest(margin, CANNOT_TELL, low, high, doubts=(lacking,))
     needed = None
     if verdict == CANNOT_TELL:
         most = max(conclusion.frame.rows.values())
@@ -183,6 +189,23 @@ def _doubts(conclusion: "Conclusion", run: int) -> list[str]:
             "that guessing might do as well"
         )
     return doubts
+
+
+def _lacking(conclusion: "Conclusion", run: int) -> str:
+    """Return that a run lacks configs that the base answered; empty if it has all of them."""
+    answered = complete_cells(conclusion.rows[run])
+    answered_by_base = complete_cells(conclusion.rows[conclusion.base])
+    lacking = [
+        config_name(*cell)
+        for cell in conclusion.frame.left_out
+        if cell in answered_by_base and cell not in answered
+    ]
+    if not lacking:
+        return ""
+    return (
+        f"{conclusion.names[run]} has not answered all rows of {first_of(lacking, 'config')}; "
+        "resume it, or compare less with --tasks and --lengths"
+    )
 
 
 def blind_floor(conclusion: "Conclusion", run: int) -> float:

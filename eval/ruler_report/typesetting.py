@@ -20,13 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ruler_data.names import short_length
+from ruler_data.names import counted, short_length
 
 if TYPE_CHECKING:
     import jinja2
@@ -70,6 +70,15 @@ def markdown_text(text: str) -> str:
     '\\*a\\*\\|\\<b\\>'
     """
     return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def breakable(text: str) -> Markup:
+    """Return the text as HTML whose lines may end behind an underscore.
+
+    >>> print(breakable("niah_<b>"))
+    niah_<wbr>&lt;b&gt;
+    """
+    return escape(text).replace("_", Markup("_<wbr>"))
 
 
 def fenced(text: str) -> str:
@@ -160,6 +169,17 @@ def join(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
+def first_of(names: Sequence[str], noun: str) -> str:
+    """Return the first three names, and how many more there are.
+
+    >>> first_of(["vt", "cwe", "fwe", "qa_1"], "task")
+    'vt, cwe, fwe and 1 more task'
+    """
+    text = ", ".join(names[:3])
+    more = len(names) - 3
+    return f"{text} and {counted(more, f'more {noun}')}" if more > 0 else text
+
+
 #: The templates of pages.
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -184,6 +204,7 @@ def _environment(is_html: bool) -> "jinja2.Environment":
     )
     environment.globals |= {"zip": zip}
     environment.filters |= {
+        "breakable": breakable,
         "fenced": fenced,
         "md": markdown_text,
         "visible": visible,

@@ -14,7 +14,7 @@ from ruler_report.conclusion import (
 )
 from ruler_report.means import FEWEST
 from ruler_report.runs import notes_of
-from ruler_report.typesetting import format_length, format_number, join, visible
+from ruler_report.typesetting import first_of, format_length, format_number, join, visible
 
 #: Comparisons that are stated one by one; more are only counted.
 SPELLED = 4
@@ -54,15 +54,8 @@ def frame_line(conclusion: Conclusion) -> str:
         text += f" ({conclusion.chosen})"
     if frame.left_out:
         names = [f"{task}_{length}" for task, length in frame.left_out]
-        text += f"; left out: {_first_of(names)}"
+        text += f"; left out: {first_of(names, 'config')}"
     return text
-
-
-def _first_of(names: list[str]) -> str:
-    """Return the first three names, and how many more there are."""
-    text = ", ".join(names[:3])
-    more = len(names) - 3
-    return f"{text} and {counted(more, 'more config')}" if more > 0 else text
 
 
 def headline(conclusion: Conclusion) -> str:
