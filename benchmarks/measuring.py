@@ -1,6 +1,5 @@
 """CPU time, wall time and memory of functions and commands, and what a page says of the machine."""
 
-import contextlib
 import os
 import platform
 import resource
@@ -10,9 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-
-#: Seconds between two measurements of the memory of a running command.
-INTERVAL = 0.05
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -30,11 +26,10 @@ def spent() -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """What a command took: seconds on the wall and of CPU, and bytes of its largest process."""
+    """What a command took: seconds on the wall and of CPU."""
 
     wall: float
     cpu: float
-    peak: int = 0
 
 
 def run(command: Sequence[str]) -> Run:
@@ -46,35 +41,7 @@ def run(command: Sequence[str]) -> Run:
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(command))
     cpu = used.ru_utime + used.ru_stime
-    return Run(time.monotonic() - start, cpu, 1024 * used.ru_maxrss)  # Linux counts in kB
-
-
-def peak(command: Sequence[str]) -> int:
-    """Run a command to its end and return the peak memory of all its processes, in bytes.
-
-    The sum of their proportional set sizes (PSS), which counts a shared page once, sampled every
-    `INTERVAL` seconds. Sampling takes a tenth of a core, so do not time the same run.
-    """
-    most = 0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            most = max(most, _memory(process.pid))
-            time.sleep(INTERVAL)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(command))
-    return most
-
-
-def _memory(process: int) -> int:
-    """Return the bytes that a process and those that it started take together."""
-    total = 0
-    with contextlib.suppress(OSError, StopIteration):  # the process may end meanwhile
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        total += 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
-        for task in Path(f"/proc/{process}/task").iterdir():
-            children = (task / "children").read_text(encoding="ascii").split()
-            total += sum(map(_memory, map(int, children)))
-    return total
+    return Run(time.monotonic() - start, cpu)
 
 
 def about(*packages: str) -> dict[str, str]:

@@ -31,7 +31,6 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else a body waits 40 ms for word of its head
-    disable_nagle_algorithm = True
     hub: "Hub"
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name
@@ -134,6 +133,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.hub.upload(oid, self.body())
                 self.reply(200, {})
             case ["datasets", owner, name, "resolve", revision, *rest]:
+                self.resolve(f"{owner}/{name}", revision, "/".join(rest))
+            case [owner, name, "resolve", revision, *rest]:  # of a model
                 self.resolve(f"{owner}/{name}", revision, "/".join(rest))
             case _:
                 raise Refused(404, "Not Found")

@@ -1,5 +1,6 @@
 """Documentation: every command documented, every promise of the package metadata kept."""
 
+import ast
 import json
 import os
 import re
@@ -88,21 +89,35 @@ def test_relative_links_of_the_documentation_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_architecture_lists_every_module_once() -> None:
-    text = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
-    listed = [
-        f"{folder}/{name}"
-        for folder, block in re.findall(r"### `(.+?)`: .*?```text\n(.*?)```", text, re.S)
-        for name in re.findall(r"^(\S+)  ", block, re.M)
+#: Folders of modules, from the contract up.
+PACKAGES = (
+    "ruler_data", "builders/ruler_builders", "eval/ruler_eval", "eval/ruler_report",
+    "eval/ruler_audit",
+)  # fmt: skip
+
+
+def about(path: Path) -> str:
+    """Return the sentence with which a module begins."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def test_the_page_of_modules_is_what_they_say_of_themselves() -> None:
+    lines = [
+        "# Modules\n",
+        "Written by `make regold` from the first sentence of each; [Architecture](ARCHITECTURE.md)",
+        "says how they work together.",
     ]
-    folders = {name.split(":")[0] for name in re.findall(r"### `(.+?)`: ", text)}
-    modules = [
-        path.relative_to(ROOT).with_suffix("").as_posix()
-        for folder in folders
-        for path in (ROOT / folder).rglob("*.py")
-        if path.name not in ("__init__.py", "__main__.py")
-    ]
-    assert sorted(name for name in listed if not name.endswith("/")) == sorted(modules)
+    for package in PACKAGES:
+        lines.append(f"\n## `{package}`\n\n| module | |\n|---|---|")
+        modules = sorted((ROOT / package).rglob("*.py"), key=lambda path: (path.parent, path))
+        for path in modules:
+            if path.name in ("__init__.py", "__main__.py"):
+                continue
+            name = path.relative_to(ROOT / package).with_suffix("").as_posix()
+            link = f"[`{name}`](../{path.relative_to(ROOT).as_posix()})"
+            lines.append(f"| {link} | {about(path).replace('|', chr(92) + '|')} |")
+    compare("../../docs/modules.md", "\n".join(lines) + "\n")
 
 
 def test_versions_agree() -> None:

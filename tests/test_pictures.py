@@ -103,7 +103,7 @@ def test_steps_options_and_attributes_are_numbers_to_draw_against() -> None:
     conclusion = conclude(runs)
     drawing = pictures.against(conclusion, "step", [{}, {}])
     assert drawing and f"{conclusion.value(MEAN, 1):.1f} at 1000" in drawing.alt
-    with pytest.raises(UsageError, match="they do in step"):
+    with pytest.raises(UsageError, match="runs differ in step"):
         pictures.against(conclusion, "ratio", [{}, {}])
     drawing = pictures.against(conclusion, "train", [{"train": 2.0}, {"train": 16.0}])
     assert drawing and "at 16" in drawing.alt

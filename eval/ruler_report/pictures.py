@@ -303,12 +303,14 @@ def _places(
         place = place_of(conclusion, run, name, attributes[run])
         if place is not None:
             places[run] = place
-    if len({*places.values()}) < 2:
-        varied = ", ".join(_varying(conclusion, attributes)) or "no number"
-        raise UsageError(
-            f"--against {quote(name)}", f"runs do not differ in it; they do in {varied}"
-        )
-    return places
+    if len({*places.values()}) > 1:
+        return places
+    if places:
+        reason = f"all runs that have it have {next(iter(places.values())):g}; give one of another"
+    else:
+        varied = ", ".join(_varying(conclusion, attributes))
+        reason = f"no run has such a number; runs differ in {varied or 'no number'}"
+    raise UsageError(f"--against {quote(name)}", reason)
 
 
 def _lines_against(

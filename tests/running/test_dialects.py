@@ -5,7 +5,6 @@ The words of each refusal are those of the API, which no test can reach: a fake 
 
 import json
 import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ import pytest
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.scoring.scores import scores_of
 from tests.commands import succeeded
-from tests.conftest import ROOT
 from tests.running.conftest import Ask
 from tests.running.processes import evaluate, lines, refusal
 from tests.running.server import Body, FakeServer, Reply, well
@@ -313,37 +311,3 @@ def test_who_served_and_what_it_cost_is_recorded_and_headers_are_not(
     validity = scores_of(tmp_path, frozen).validity
     assert validity.providers == {"A": 9, "B": 3}
     assert "providers: 'A' 9, 'B' 3" in validity.line
-
-
-PAGE = ROOT / "docs" / "howto" / "api-model.md"
-#: By the address on the page, the API that answers it there.
-PAGE_APIS = {"openai.com": gpt5, "anthropic.com": anthropic, "googleapis.com": gemini}
-
-
-def test_the_page_on_apis_is_true_word_by_word(
-    frozen: Path, tmp_path: Path, server: FakeServer, tokenizer: PromptTokenizer, tiny: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setenv("OPENAI_API_KEY", "key")
-    server.reads = reads_chat(tokenizer)
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.S)
-    commands = shlex.split("".join(blocks).replace("\\\n", " ").replace("\n", " ; "))
-    commands = " ".join(map(shlex.quote, commands)).split("';'")
-    assert sum("run " in command for command in commands) == 5
-    for command in commands:
-        words = shlex.split(command)
-        if words[:1] != ["ruler-eval"]:
-            continue  # the rows are those of the tests
-        address = next((word for word in words if word.startswith("https://")), "")
-        api = next((rule for name, rule in PAGE_APIS.items() if name in address), None)
-        server.rule = api or (lambda body: None)
-        changed = {address: server.url, "dist/gpt-4o": str(frozen), "gpt-4o": str(tiny)}
-        words = [changed.get(word, word).replace("runs/", f"{tmp_path}/runs/") for word in words]
-        few = ("--tasks", "vt", "--rows", 2) if words[1] == "run" else ()
-        room = ("--extra-tokens", 500) if "thinking" in words else ()
-        partial = ("--partial",) if words[1] == "score" else ()
-        succeeded(evaluate(*words[1:], *few, *room, *partial))
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
-        "gpt", "claude", "gemini", "openrouter",
-    }  # fmt: skip
-    assert recorded(tmp_path / "runs" / "gpt")["engine_info"]["limit"] == "max_completion_tokens"

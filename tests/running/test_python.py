@@ -38,6 +38,7 @@ def test_a_function_answers_every_row_without_a_model(frozen: Path, tmp_path: Pa
     assert {(line["finish"], line["counted"]) for line in lines(tmp_path)} == {
         ("unknown", "nobody")
     }
+    assert "prompt tokens, at most " in succeeded(evaluate("status", tmp_path)).stdout
     info = json.loads((tmp_path / "run.json").read_text())
     assert (info["engine"], info["model"]) == ("python", "python")
     assert info["engine_info"]["function"] == "tests.running.test_python:gold"
@@ -73,6 +74,7 @@ def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_
     (config,) = run.configs
     assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
     assert (config.cut_off, config.answer_tokens) == (2, 60)
+    assert "prompt tokens, 60 answer tokens" in succeeded(evaluate("status", tmp_path)).stdout
     (kept,) = {(line["text"], line["reasoning"], line["calls"]) for line in lines(tmp_path)}
     assert kept == ("A", "B?", 3)
 

@@ -59,6 +59,7 @@ class Spent:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     failed_tokens: int = 0  # of both, those of tries without an answer
+    is_at_most: bool = False  # nobody counted some answers, which count as their limit
     stated: float | None = None  # in the server's currency; None where it states nothing
     #: Prompt and answer tokens of tries for which the server states no amount.
     unstated: tuple[int, int] = (0, 0)
@@ -70,13 +71,17 @@ class Spent:
         tries = [*_tries(folder)]
         for line in tries:
             read, written = int(line["prompt_tokens"]), int(line["answer_tokens"])
-            spent = spent.plus(read, written, bool(line.get("answered")), line.get("cost"))
+            answered, counted = bool(line.get("answered")), bool(line.get("counted", True))
+            spent = spent.plus(read, written, answered, line.get("cost"), counted)
         for record in () if tries else records:
             read, written = record.prompt_tokens or 0, record.answer_tokens or 0
-            spent = spent.plus(read, written, record.error is None, record.cost)
+            counted = record.answer_tokens is not None
+            spent = spent.plus(read, written, record.error is None, record.cost, counted)
         return spent
 
-    def plus(self, read: int, written: int, answered: bool, cost: float | None) -> "Spent":
+    def plus(
+        self, read: int, written: int, answered: bool, cost: float | None, counted: bool = True
+    ) -> "Spent":
         """Return it with one try more."""
         stated = self.stated
         unstated = self.unstated
@@ -89,6 +94,7 @@ class Spent:
             self.prompt_tokens + read,
             self.answer_tokens + written,
             self.failed_tokens + failed,
+            self.is_at_most or (answered and not counted),
             stated,
             unstated,
         )
@@ -101,7 +107,9 @@ class Spent:
 
     def line(self, prices: Prices | None) -> str:
         """Return all of it in one line."""
-        line = f"spent: {self.prompt_tokens:,} prompt tokens, {self.answer_tokens:,} answer tokens"
+        most = "at most " if self.is_at_most else ""
+        written = f"{most}{self.answer_tokens:,} answer tokens"
+        line = f"spent: {self.prompt_tokens:,} prompt tokens, {written}"
         if self.failed_tokens:
             line += f", {self.failed_tokens:,} of them at most for tries without an answer"
         money = self.money(prices)
@@ -231,10 +239,16 @@ class Ledger:
             return
         read = line.read if answer.prompt_tokens is None else answer.prompt_tokens
         written = line.written if answer.answer_tokens is None else answer.answer_tokens
-        self.settle(answer.key, (read, written), answer.error is None, answer.cost)
+        counted = answer.answer_tokens is not None
+        self.settle(answer.key, (read, written), answer.error is None, answer.cost, counted)
 
     def settle(
-        self, key: Key, cost: tuple[int, int] | None, answered: bool, money: float | None = None
+        self,
+        key: Key,
+        cost: tuple[int, int] | None,
+        answered: bool,
+        money: float | None = None,
+        counted: bool = True,
     ) -> None:
         """Replace the most that a try may cost by what it did cost."""
         with self._lock:
@@ -242,9 +256,11 @@ class Ledger:
             if line is None:  # nobody counts the requests of a check
                 return
             read, written = cost or (line.read, line.written)
-            self.spent = self.spent.plus(read, written, answered, money)
+            self.spent = self.spent.plus(read, written, answered, money, counted)
             body: dict[str, Any] = {"try": line.number, "prompt_tokens": read}
             body |= {"answer_tokens": written, "answered": answered}
+            if not counted:
+                body["counted"] = False
             if money is not None:
                 body["cost"] = money
             self._log(body)
