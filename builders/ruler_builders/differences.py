@@ -23,7 +23,9 @@ def pyarrow_of(path: Path) -> str:
     """Return the version of pyarrow that a file says to be written by; empty for anything else."""
     with opened(path) as file:
         match = WRITER.fullmatch(file.metadata.created_by or "")
-    return match[1] if match else ""
+    if match is None:
+        return ""
+    return match[1]
 
 
 def check_columns(path: Path) -> None:

@@ -53,8 +53,9 @@ class Entry:
         return self.git_hash == file.git_oid
 
     def __str__(self) -> str:
-        hash_text = f"sha256 {self.sha256}" if self.sha256 else f"git's hash {self.git_hash}"
-        return f"{self.bytes:,} bytes, {hash_text}"
+        if self.sha256:
+            return f"{self.bytes:,} bytes, sha256 {self.sha256}"
+        return f"{self.bytes:,} bytes, git's hash {self.git_hash}"
 
 
 def folder_listing(folder: Path, repos: Collection[str] = ()) -> dict[str, Entry]:

@@ -11,13 +11,14 @@ stated by the folder.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 from rich.console import Group
@@ -123,14 +124,18 @@ class Verdict:
         """0: equal; 1: a finding; 3: equal as far as it could be made here."""
         if self.findings:
             return 1
-        return 3 if self.unproved else 0
+        if self.unproved:
+            return 3
+        return 0
 
     @property
     def failure(self) -> str:
         """Why the status is not 0, in a line."""
         if self.findings:
             return f"{self.where}: verification failed: {counted(len(self.findings), 'finding')}"
-        return f"{self.where}: nothing wrong found, but not all proved" if self.unproved else ""
+        if self.unproved:
+            return f"{self.where}: nothing wrong found, but not all proved"
+        return ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -311,19 +316,24 @@ class Rebuild:
         self.manifest = source.manifest
         self.folder = source.folder
         self.is_current = self.manifest.package_version == __version__
-        self.context = open_context(plan) if plan.tokenizer else None
-        #: Number of rows to make, and the entries of the configs that were made.
+        self.context: BuildContext | None = None
+        if plan.tokenizer:
+            self.context = open_context(plan)
+        #: Number of rows to make of each config.
         self.rows = {name: info.rows for name, info in self.manifest.configs.items()}
+        #: Entries of the configs that were made.
         self.made = dict[str, ConfigInfo]()
         #: What the manifest must state of configs.
         self.entries = dict(self.manifest.configs)
-        #: Why a config or file cannot be made or compared here; and what is wrong.
+        #: Why a config or file cannot be made or compared here.
         self.unproved = dict[str, str]()
+        #: What is wrong with rows and their files.
         self.findings = list[str]()
         self.listing = self._listing()
         self.obstacles = self._obstacles()
         for name, number in self.rows.items():
-            self.rows[name] = number if rows is None else min(number, rows)
+            if rows is not None:
+                self.rows[name] = min(number, rows)
             if name not in names:
                 self.unproved[name] = "left out by --tasks or --lengths"
             elif why := self.obstacles.get(parse_config(name)[0]):
@@ -355,7 +365,9 @@ class Rebuild:
         release = self.source.release
         address = address_of(self.folder)
         if release is None:
-            return {address.repo} if address else set()
+            if address is None:
+                return set()
+            return {address.repo}
         if address and address.repo != release.repo:
             with suppress(RulerError):
                 if name_of(address.repo) == release.repo:
@@ -374,7 +386,9 @@ class Rebuild:
             tag = f"v{self.manifest.data_version}"
         if stated is None:
             return Address(release.repo, tag, "")
-        repo = stated.repo if stated.repo in self.repos else release.repo
+        repo = release.repo
+        if stated.repo in self.repos:  # by its earlier name
+            repo = stated.repo
         return Address(repo, tag, stated.code)
 
     def _obstacles(self) -> dict[str, str]:
@@ -472,7 +486,9 @@ class Rebuild:
         is_whole = self.rows[name] == info.rows
         findings = list[str]()
         if made:
-            most = None if is_whole else self.rows[name]
+            most: int | None = None
+            if not is_whole:
+                most = self.rows[name]
             findings = [*row_differences(name, path, made_path, most)]
         if not is_whole:
             self.unproved.setdefault(
@@ -530,7 +546,9 @@ class Rebuild:
             lengths.append(packed.length)
         if not lengths:
             return replace(info, rows=0)
-        audit = dict(info.audit) if manifest.is_imported else {}
+        audit = dict[str, Any]()
+        if manifest.is_imported:
+            audit |= info.audit
         if manifest.edition != BALANCED:
             rows = (packed.unpack() for packed in read_packed(path))
             audit |= measure_defects(task, rows)
@@ -542,17 +560,21 @@ class Rebuild:
     def verdict(self) -> Verdict:
         """Compare the listings, and say in what they differ."""
         findings = [*self.findings, *self._unequal_rows(), *self._differences()]
-        release = self.source.release
-        where = f"{self.source} (commit {release.commit})" if release else str(self.source)
-        return Verdict(
+        where = str(self.source)
+        if self.source.release:
+            where += f" (commit {self.source.release.commit})"
+        verdict = Verdict(
             where,
             tuple(dict.fromkeys(findings)),
-            {} if findings else self.unproved,
+            self.unproved,
             tuple(self._stated()),
             len(self.names),
             sum(self.manifest.configs[name].rows for name in self.names),
             sum(self.rows[name] for name in self.made),
         )
+        if findings:
+            return replace(verdict, unproved={})
+        return verdict
 
     def _unequal_rows(self) -> Iterator[str]:
         """Yield configs with fewer rows than others: a build gives all of them the same number."""
@@ -622,9 +644,12 @@ class Rebuild:
 
         def locate(file: str) -> Path:
             path = self.plan.folder / file
-            return path if path.is_file() else self.folder / file
+            if path.is_file():
+                return path
+            return self.folder / file
 
-        if self.is_current and all(locate(x.file).is_file() for x in expected.configs.values()):
+        has_all = all(locate(info.file).is_file() for info in expected.configs.values())
+        if self.is_current and has_all:
             return card_files(expected, locate, self.address)
         why = "it needs the first rows of all configs, and not all are here"
         if not self.is_current:
@@ -644,32 +669,29 @@ class Rebuild:
     def _expected(self) -> Manifest:
         """Return the manifest that a build writes; what decides no byte is copied."""
         manifest = self.manifest
-        address = self.address
-        expected = manifest
-        if self.context is not None:
-            tasks = {
-                name: task
-                for name, task in self.plan.suite.tasks.items()
-                if name not in self.obstacles
-            }
-            plan = replace(self.plan, suite=replace(self.plan.suite, tasks=tasks))
-            expected = replace(empty_manifest(plan, self.context), files=manifest.files)
-            tokenizer = expected_tokenizer(manifest.tokenizer, expected.tokenizer)
-            expected = replace(expected, tokenizer=tokenizer, sources=self._sources(expected))
+        changes: dict[str, Any] = {
+            "files": manifest.files,
+            "tasks": in_order(self.plan.suite.tasks),
+            "configs": {name: self._entry(name) for name in sorted(self.entries, key=config_place)},
+        }
         if self.unproved:
-            expected = replace(expected, pyarrow=manifest.pyarrow)
+            changes["pyarrow"] = manifest.pyarrow
         if not self.is_current:
-            expected = replace(
-                expected,
-                data_version=manifest.data_version,
-                package_version=manifest.package_version,
-            )
-        if address:
-            version = address.revision.removeprefix("v")
-            expected = replace(expected, data_version=version, siblings=manifest.siblings)
-        names = sorted(self.entries, key=config_place)
-        configs = {name: self._entry(name) for name in names}
-        return replace(expected, configs=configs, tasks=in_order(self.plan.suite.tasks))
+            changes["data_version"] = manifest.data_version
+            changes["package_version"] = manifest.package_version
+        if self.address:
+            changes["data_version"] = self.address.revision.removeprefix("v")
+            changes["siblings"] = manifest.siblings
+        if self.context is None:
+            return replace(manifest, **changes)
+        tasks = dict(self.plan.suite.tasks)
+        for name in self.obstacles:
+            del tasks[name]
+        plan = replace(self.plan, suite=replace(self.plan.suite, tasks=tasks))
+        made = empty_manifest(plan, self.context)
+        changes["tokenizer"] = expected_tokenizer(manifest.tokenizer, made.tokenizer)
+        changes["sources"] = self._sources(made.sources)
+        return replace(made, **changes)
 
     def _entry(self, name: str) -> ConfigInfo:
         """Return what the manifest must state of a config; other versions measure otherwise."""
@@ -678,9 +700,9 @@ class Rebuild:
         info = self.manifest.configs[name]
         return replace(self.entries[name], audit=info.audit, floor=info.floor)
 
-    def _sources(self, made: Manifest) -> tuple[SourceInfo, ...]:
+    def _sources(self, made: Iterable[SourceInfo]) -> tuple[SourceInfo, ...]:
         """Return the sources of what can be made here, and of the other tasks as recorded."""
-        sources = {source.name: source for source in made.sources}
+        sources = {source.name: source for source in made}
         for name in self.obstacles:
             needed = self.plan.suite.tasks[name].sources
             for source in self.manifest.sources:
@@ -692,10 +714,10 @@ class Rebuild:
         """Yield the values that the folder states and on which no byte of its rows depends."""
         manifest = self.manifest
         address = self.address
+        tokenizer = manifest.tokenizer
         if self.context is not None:
-            yield from stated_of_tokenizer(manifest.tokenizer, self.context.tokenizer_info)
-        else:
-            yield from stated_of_tokenizer(manifest.tokenizer, manifest.tokenizer)
+            tokenizer = self.context.tokenizer_info
+        yield from stated_of_tokenizer(manifest.tokenizer, tokenizer)
         yield f"suite: {manifest.suite}"
         if not packaged_suite(manifest.suite):
             for name, task in manifest.tasks.items():
