@@ -57,7 +57,9 @@ class PublishedExport:
         return asdict(self)
 
     def __str__(self) -> str:
-        done = f"commit {self.commit}" if self.commit else "dry run, nothing sent"
+        done = "dry run, nothing sent"
+        if self.commit:
+            done = f"commit {self.commit}"
         return f"{self.repo} {self.tag}: {counted(len(self.files), 'file')} of {self.data}; {done}"
 
 

@@ -10,7 +10,6 @@ Several tokenizers (`siblings.py`) are a loop over the steps.
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -75,7 +74,7 @@ CONSENTS = {
     "everybody could read; build without them",
     "private-seed": "is built from a private seed (build --fresh), which would become public, and "
     "models could be trained on its rows; build with the public seed",
-    "fewer-rows": "fewer rows than {repo} holds: {configs}",
+    "fewer-rows": "configs have at most {rows} rows, and {repo} holds {before}",
     "unproved": "{note}",
 }
 
@@ -210,7 +209,9 @@ class Release:
         """
         remote = dict[str, Any]()
         before = None
-        info = None if self.creates else head(self.repo)
+        info = None
+        if not self.creates:
+            info = head(self.repo)
         if info:
             commit = str(info.sha)
             remote = tree(self.repo, commit)
@@ -220,8 +221,9 @@ class Release:
             else:
                 before = self._unfinished(commit, remote)
         self._choose_version()
-        siblings = self.siblings if self.change else {}  # siblings alone are no release
-        self.manifest, self.files = self._compose(self.version, siblings)
+        if self.change is Change.NONE:  # siblings alone are no release
+            self.siblings = {}
+        self.manifest, self.files = self._compose(self.version, self.siblings)
         self._refuse_accidents(before)
         if self.base and self.change is Change.NONE:
             self.published = self.base.commit
@@ -241,7 +243,8 @@ class Release:
         paths = {*(file.path for file in self.files), *KEPT}
         self.to_send = tuple(file.path for file in missing(self.files, remote))
         self.removed = tuple(sorted(remote.keys() - paths))
-        self.manifest_then = remote[FILENAME].blob_id if FILENAME in remote else None
+        manifest = remote.get(FILENAME)
+        self.manifest_then = manifest and manifest.blob_id
         if self.base:
             differing = changed(tree(self.repo, self.base.commit), remote)
         elif FILENAME in remote:  # left by an unfinished release
@@ -292,8 +295,9 @@ class Release:
         now, _ = self._compose(before, {})
         self.change, self.why = change(self.base.manifest, now, self._digest_of_first)
         fitting = before.after(self.change)
-        keeps = self.change is Change.NONE and self.keeps_unchanged
-        self.version = fitting if keeps else self.wanted or fitting
+        self.version = self.wanted or fitting
+        if self.change is Change.NONE and self.keeps_unchanged:
+            self.version = before
         if self.version.says(before) is self.change:
             return
         reason = f"since {before.tag}: {self.change.about}"
@@ -393,24 +397,18 @@ class Release:
                 )
 
     def _refuse_accidents(self, before: Manifest | None) -> None:
-        """Refuse a release that may be an accident, unless there is consent."""
-        configs = self.manifest.configs
-        configs_before = before.configs if before else {}
-        fewer = [
-            f"{name} from {configs_before[name].rows} to {info.rows}"
-            for name, info in configs.items()
-            if name in configs_before and info.rows < configs_before[name].rows
-        ]
-        if fewer:
-            self._consent("fewer-rows", repo=self.repo, configs=_some(fewer))
-        counts = Counter(info.rows for info in configs.values())
-        usual = counts.most_common(1)[0][0]
-        unusual = [f"{name} {info.rows}" for name, info in configs.items() if info.rows != usual]
-        if unusual and not self.manifest.is_imported:
+        """Refuse configs of unequal rows, and without consent what may be an accident."""
+        rows = sorted({info.rows for info in self.manifest.configs.values()})
+        if before:
+            most = max(info.rows for info in before.configs.values())
+            if most > rows[-1]:
+                self._consent("fewer-rows", repo=self.repo, before=most, rows=rows[-1])
+        if len(rows) > 1 and not self.manifest.is_imported:
             raise UsageError(
                 self.folder,
-                f"all configs of a dataset have as many rows: most {usual}, {_some(unusual)}; "
-                f"build each with --rows {usual}, or publish into another repo",
+                "all configs of a dataset have as many rows, and these have "
+                f"{' or '.join(map(str, rows))}; build each with the same --rows, or publish into "
+                "another repo",
             )
         if self.change is Change.MAJOR and self.wanted is None:
             remedy = f"name the new version: --version {self.manifest.data_version}"
@@ -469,10 +467,9 @@ class Release:
 
     def _leftovers(self, remote: Mapping[str, Any]) -> list[str]:
         """Return the files to remove, if the head is still the one of the plan."""
-        now = remote.get(FILENAME)
-        manifest_now = now.blob_id if now else None
         manifest = self.files[-1]
-        if manifest_now != self.manifest_then and not manifest.is_held(now):
+        now = remote.get(FILENAME)
+        if (now and now.blob_id) != self.manifest_then and not manifest.is_held(now):
             remedy = "run the same command again to extend it"
             problem = "another release was committed meanwhile and was not changed"
             raise RulerError(self.repo, f"{problem}; {remedy}")
@@ -498,7 +495,9 @@ class Release:
     @property
     def since(self) -> Version | None:
         """Version of the previous release, if there is one."""
-        return Version.parse(self.base.manifest.data_version) if self.base else None
+        if self.base is None:
+            return None
+        return Version.parse(self.base.manifest.data_version)
 
     def configs(self) -> list[tuple[str, ConfigInfo | None, ConfigInfo]]:
         """Return each config with its entry in the previous release, if any, and in this one."""
@@ -521,7 +520,9 @@ class Release:
             kind = "new"
             if before:
                 figures = [before.rows, now.rows, before.bytes, now.bytes]
-                kind = "other bytes" if before.digest == now.digest else "other rows"
+                kind = "other bytes"
+                if before.digest != now.digest:
+                    kind = "other rows"
             sums = [total + figure for total, figure in zip(sums, figures, strict=True)]
             if before and (before.digest, before.sha256) == (now.digest, now.sha256):
                 unchanged += 1
@@ -534,8 +535,10 @@ class Release:
 
     def _notes(self) -> Iterator[str]:
         """Yield what is replaced or removed on the Hub, and what the sources ask of a publisher."""
-        when = f" since {self.since}" if self.since else ""
         if self.replaced:
+            when = ""
+            if self.since:
+                when = f" since {self.since}"
             note = f"changed on the Hub{when}: {', '.join(self.replaced)}"
             yield f"note: {note}; this release replaces it; the history keeps the old content"
         removed = [path for path in self.removed if not CONFIG_FILE.fullmatch(path)]
@@ -557,15 +560,13 @@ class Release:
             about += f", since {self.since.tag}: {self.change.about} ({self.why})"
         if self.commit is not None:
             return f"{self.repo}: released {about}, commit {self.commit}"
-        creates = "would be created; " if self.creates else ""
-        return "\n".join(
-            [
-                *self.lines(),
-                f"{self.repo}: {creates}would release {about}",
-                f"{counted(len(self.to_send), 'file')} to send:",
-                *(f"  {path}" for path in self.to_send),
-            ]
-        )
+        plan = f"would release {about}"
+        if self.creates:
+            plan = f"would be created; {plan}"
+        files = f"{counted(len(self.to_send), 'file')} to send:"
+        lines = [*self.lines(), f"{self.repo}: {plan}", files]
+        lines += [f"  {path}" for path in self.to_send]
+        return "\n".join(lines)
 
     def to_record(self) -> dict[str, object]:
         """Return what was done, or would be, as plain values."""
@@ -598,17 +599,16 @@ class Release:
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be checked."""
-        return (f"{self.repo}: {self.unasked}",) if self.unasked else ()
+        if not self.unasked:
+            return ()
+        return (f"{self.repo}: {self.unasked}",)
 
     @property
     def exit_status(self) -> int:
         """3: nothing wrong was found, but not all could be checked."""
-        return 3 if self.unasked else 0
-
-
-def _some(texts: list[str], most: int = 3) -> str:
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+        if self.unasked:
+            return 3
+        return 0
 
 
 def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:

@@ -113,7 +113,9 @@ def _plan(releases: Sequence[Release], index: str) -> None:
     """Plan releases, each with the others and those of the index on its card."""
     for release in releases:
         release.find_repo()
-    siblings = listed_repos(index, {release.repo for release in releases}) if index else {}
+    siblings = dict[str, str]()
+    if index:
+        siblings = listed_repos(index, {release.repo for release in releases})
     if len(releases) > 1:
         for release in releases:
             info = release.built.tokenizer
@@ -146,7 +148,7 @@ def sibling_builds(first: str, version: str, tokenizers: str) -> list[SiblingBui
     """
     if version:
         Version.parse(version)
-    owner, _, first_name = check_repo(first).partition("/")
+    check_repo(first)
     specs = [spec.strip() for spec in tokenizers.split(",") if spec.strip()]
     names = [check_name("tokenizer", Path(spec).name) for spec in specs]
     if not names or len({ALIASES.get(name, name) for name in names}) < len(names):
@@ -155,14 +157,18 @@ def sibling_builds(first: str, version: str, tokenizers: str) -> list[SiblingBui
         raise UsageError(f"--tokenizers {tokenizers}", remedy)
     builds = list[SiblingBuild]()
     for spec, name in zip(specs, names, strict=True):
-        repo = first_name if name == names[0] else f"{first_name}-{name}"
-        builds.append(SiblingBuild(spec, check_repo(f"{owner}/{repo}"), BUILDS / name))
+        repo = first
+        if name != names[0]:
+            repo = f"{first}-{name}"
+        builds.append(SiblingBuild(spec, check_repo(repo), BUILDS / name))
     return builds
 
 
 def label(tokenizer: str, reserve: int) -> str:
     """Return how a card names a sibling: its tokenizer, and the tokens that it keeps free."""
-    return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
+    if not reserve:
+        return tokenizer
+    return f"{tokenizer}, {reserve:,} tokens kept free"
 
 
 def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
@@ -173,14 +179,13 @@ def listed_repos(index: str, released: Collection[str]) -> dict[str, str]:
     Raises:
         RulerError: it is not among those to be released, and has neither an index nor a release.
     """
-    if index in released:
-        entry = read_index(index) if head(index) else None
-    else:
+    entry: Index | None = Index()
+    if index not in released:
         entry = releases_of(index)
-    return {
-        sibling.repo: label(sibling.tokenizer, sibling.reserve)
-        for sibling in (entry or Index()).siblings
-    }
+    elif head(index):
+        entry = read_index(index)
+    siblings = (entry or Index()).siblings
+    return {sibling.repo: label(sibling.tokenizer, sibling.reserve) for sibling in siblings}
 
 
 def put_index(repo: str, releases: Sequence[Release], tell: Tell, *, dry_run: bool) -> None:
@@ -196,4 +201,7 @@ def put_index(repo: str, releases: Sequence[Release], tell: Tell, *, dry_run: bo
         return [PushFile.of_bytes(INDEX, index.to_json().encode())]
 
     commit, sent = put_files(repo, files, f"Index: {names}")
-    tell(f"{repo}: {INDEX} {'updated, commit ' + commit if sent else 'is up to date'}")
+    if sent:
+        tell(f"{repo}: {INDEX} updated, commit {commit}")
+    else:
+        tell(f"{repo}: {INDEX} is up to date")

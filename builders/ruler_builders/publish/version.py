@@ -81,13 +81,17 @@ class Version(NamedTuple):
         """
         if self == before:
             return Change.NONE
-        if self.major > before.major:
-            return Change.MAJOR if (self.minor, self.patch) == (0, 0) else None
-        if self.major == before.major and self.minor > before.minor:
-            return Change.MINOR if self.patch == 0 else None
-        if self[:2] == before[:2] and self.patch > before.patch:
+        if self < before:
+            return None
+        if self[:2] == before[:2]:
             return Change.PATCH
-        return None
+        if self.patch:
+            return None
+        if self.major == before.major:
+            return Change.MINOR
+        if self.minor:
+            return None
+        return Change.MAJOR
 
 
 def change(
