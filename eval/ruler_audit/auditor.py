@@ -6,12 +6,13 @@ answers alone, and those came with the answers.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
@@ -32,6 +33,9 @@ from ruler_eval.running.data import open_dataset
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
 from ruler_eval.scoring.scores import Scores, score_predictions
 from ruler_report.conclusion import Conclusion, conclude
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AGREES = "agrees"
 DIFFERS = "differs"
@@ -64,13 +68,13 @@ class Line:
 
     name: str
     rows: int
-    gold: int | None
-    official: float | None
-    interval: tuple[float, float] | None
-    exact: float | None
-    printed: str
-    rule: str
-    verdict: str
+    gold: int | None = None
+    official: float | None = None
+    interval: tuple[float, float] | None = None
+    exact: float | None = None
+    printed: str = ""
+    rule: str = ""
+    verdict: str = AGREES
     reason: str = ""
 
 
@@ -156,9 +160,12 @@ def _range(interval: tuple[float, float] | None) -> str:
 def _origin_text(origin: Origin, tokenizer: str) -> str:
     if not origin.editions:
         return "of no edition that could be told"
-    words = f", wonderwords {' or '.join(origin.words)}" if origin.words else ""
-    built = f"; rebuilt with tokenizer {tokenizer}" if tokenizer else "; not rebuilt"
-    return f"{' or '.join(origin.editions)}{words}{built}"
+    text = " or ".join(origin.editions)
+    if origin.words:
+        text += f", wonderwords {' or '.join(origin.words)}"
+    if tokenizer:
+        return f"{text}; rebuilt with tokenizer {tokenizer}"
+    return f"{text}; not rebuilt"
 
 
 class Auditor:
@@ -176,40 +183,41 @@ class Auditor:
         self._origins: dict[str, Origin] = {}
         self._unknown: list[str] = []
         self._missing: dict[str, list[str]] = {}  # tasks by the source that is not here
+        self._rebuilt: dict[str, list[Row]] = {}
+        self._scores: Scores | None = None
+        self._conclusion: Conclusion | None = None
 
     def audit(self, workers: int, advance: Callable[[str, int], None]) -> Audit:
         """Find the rows, rebuild them where that can be done, and score the answers."""
         origin = self._find()
         with TemporaryDirectory(prefix="ruler-audit-") as scratch:
             folder = Path(scratch) / "rows"
-            known: dict[str, list[Row]] = {}
-            scores = None
             if self._rebuild(origin, folder, workers, advance):
-                known = self._rebuilt_rows(folder)
-                self._place(known)
-                scores = self._score(folder, known)
-        conclusion = None
-        if scores is not None:
-            conclusion = conclude([scores], score="official")
-        lines = tuple(self._line(group, known, scores, conclusion) for group in self._groups)
-        tokenizer = origin.tokenizers[0] if known else ""
-        first = self._groups[0]
-        places = {group.place for group in self._groups}
-        place = str(first.run)
-        if len(places) == 1:
-            place = places.pop()
-        audit = Audit(place, first.tool, origin, tokenizer, lines)
-        if scores is not None:
-            labels = scores.table["label"].value_counts().to_pylist()
-            counts = {item["values"]: item["counts"] for item in labels if item["values"]}
-            audit = replace(
-                audit,
-                validity=scores.validity_line,
-                labels=dict(sorted(counts.items(), key=lambda item: -item[1])),
-                scores=scores,
-            )
+                self._read_rebuilt(folder)
+                self._place()
+                self._score(folder)
+        tokenizer = ""
+        if self._rebuilt:
+            tokenizer = origin.tokenizers[0]
         missing = [f"{', '.join(tasks)}: {error}" for error, tasks in self._missing.items()]
-        return replace(audit, unknown=(*self._unknown, *missing))
+        audit = Audit(
+            _place_of(self._groups),
+            self._groups[0].tool,
+            origin,
+            tokenizer,
+            tuple(map(self._line, self._groups)),
+            unknown=(*self._unknown, *missing),
+        )
+        if self._scores is None:
+            return audit
+        labels = Counter(self._scores.table["label"].to_pylist())
+        del labels[None]
+        return replace(
+            audit,
+            validity=self._scores.validity_line,
+            labels=dict(labels.most_common()),
+            scores=self._scores,
+        )
 
     # --- Which rows ------------------------------------------------------------------------------
 
@@ -217,16 +225,15 @@ class Auditor:
         """Find what drew the rows; tokenizers are tried where only they can tell."""
         for group in self._groups:
             self._origins[group.name] = self._finder.origin(group)
-        known = agreed([*self._origins.values()])
-        if known.editions == (BALANCED,):  # no gold answer depends on the tokenizer
-            named = (self._finder.tokenizer,) if self._finder.tokenizer else ()
-            return replace(known, tokenizers=named)
+        shown = agreed([*self._origins.values()])
+        if shown.editions == (BALANCED,):  # no gold answer depends on the tokenizer
+            return replace(shown, tokenizers=tuple(filter(None, [self._finder.tokenizer])))
         tested = [group for group in self._groups if _depends_on_tokenizer(group)]
         for group in tested:
-            origin = self._finder.with_tokenizers(group, self._origins[group.name], known)
+            origin = self._finder.with_tokenizers(group, self._origins[group.name], shown)
             self._origins[group.name] = origin
-            if origin.tokenizers and not known.editions:
-                known = origin
+            if origin.tokenizers and not shown.editions:
+                shown = origin
         names = self._tokenizers(tested)
         return replace(agreed([*self._origins.values()]), tokenizers=names)
 
@@ -306,35 +313,26 @@ class Auditor:
             )
         return ""
 
-    def _rebuilt_rows(self, folder: Path) -> dict[str, list[Row]]:
-        """Return the rows of each group that was rebuilt."""
-        rows = {}
+    def _read_rebuilt(self, folder: Path) -> None:
+        """Read the rows of each group that was rebuilt."""
         for group in self._groups:
             path = folder / config_file(group.name)
             if path.is_file():
-                rows[group.name] = [*read_rows(path)]
-        return rows
+                self._rebuilt[group.name] = [*read_rows(path)]
 
-    def _place(self, known: Mapping[str, Sequence[Row]]) -> None:
+    def _place(self) -> None:
         """Number the answers to sampled rows by the rows that they fit."""
-        groups = list[Group]()
-        for group in self._groups:
-            if group.is_sampled and group.name in known:
-                group = placed(group, known[group.name])
-            groups.append(group)
-        self._groups = groups
+        for place, group in enumerate(self._groups):
+            if group.is_sampled and group.name in self._rebuilt:
+                self._groups[place] = placed(group, self._rebuilt[group.name])
 
     # --- Scores ----------------------------------------------------------------------------------
 
-    def _score(self, folder: Path, known: Mapping[str, Sequence[Row]]) -> Scores | None:
-        """Return the scores of the groups whose gold answers are those of the rebuilt rows."""
-        groups = [
-            group
-            for group in self._groups
-            if group.name in known and _same_gold(group, known[group.name]) == len(group.rows)
-        ]
+    def _score(self, folder: Path) -> None:
+        """Score the groups whose gold answers are those of the rebuilt rows."""
+        groups = [group for group in self._groups if self._same_gold(group) == len(group.rows)]
         if not groups:
-            return None
+            return
         records = [
             {
                 "config": group.name,
@@ -349,46 +347,76 @@ class Auditor:
         protocol = PROTOCOLS.get(tool, "base")
         scores = score_predictions(records, open_dataset(str(folder)), tool, protocol)
         if any(group.is_sampled for group in groups):  # nobody was asked the other rows
-            return replace(scores, table=scores.table.filter(pc.is_valid(scores.table["official"])))
-        return scores
+            table = scores.table.filter(pc.is_valid(scores.table["official"]))
+            scores = replace(scores, table=table)
+        self._scores = scores
+        self._conclusion = conclude([scores], score="official")
 
-    def _line(
-        self,
-        group: Group,
-        known: Mapping[str, Sequence[Row]],
-        scores: Scores | None,
-        conclusion: Conclusion | None,
-    ) -> Line:
+    def _same_gold(self, group: Group) -> int | None:
+        """Return how many rows have the gold answers of the rebuilt ones; None without those."""
+        rows = self._rebuilt.get(group.name)
+        if rows is None:
+            return None
+        equal = 0
+        for answer in group.rows:
+            if answer.index < len(rows) and rows[answer.index].outputs == answer.outputs:
+                equal += 1
+        return equal
+
+    def _line(self, group: Group) -> Line:
         """Return what is said of a group."""
-        rows = len(group.rows)
-        gold = None
-        if group.name in known:
-            gold = _same_gold(group, known[group.name])
-        official = _mean_of(group)
-        exact = None
-        interval = None
-        if scores is not None and conclusion is not None and gold == rows:
-            official, exact = _means(scores, group)
-            interval = _interval(conclusion, group)
-        printed = group.claim.printed if group.claim else ""
-        line = Line(group.name, rows, gold, official, interval, exact, printed, "", AGREES)
-        if gold is not None and gold < rows:
-            reason = f"the gold answers of {counted(rows - gold, 'row')} are not the rebuilt row's"
+        line = Line(group.name, len(group.rows), self._same_gold(group), _mean_of(group))
+        if self._scores is not None and line.gold == line.rows:
+            table = self._scores.to_pandas()
+            rows = table[(table["task"] == group.task) & (table["length"] == group.length)]
+            line = replace(
+                line,
+                official=float(rows["official"].mean()),
+                exact=_mean_where_any(rows["exact"]),
+                interval=self._interval(group),
+            )
+        if group.claim:
+            line = replace(line, printed=group.claim.printed)
+        if line.gold is not None and line.gold < line.rows:
+            wrong = counted(line.rows - line.gold, "row")
+            reason = f"the gold answers of {wrong} are not the rebuilt row's"
             return replace(line, verdict=DIFFERS, reason=reason)
-        if official is not None and group.claim and not group.claim.is_met_by(official):
-            rule = _rule_of(group)
-            if not rule:
+        if line.official is not None and group.claim and not group.claim.is_met_by(line.official):
+            line = replace(line, rule=_rule_of(group))
+            if not line.rule:
                 reason = "the answers do not give the printed mean"
                 return replace(line, verdict=DIFFERS, reason=reason)
-            line = replace(line, rule=rule)
-        if gold is None:
+        if line.gold is None:
             return replace(line, verdict=UNKNOWN, reason=self._origins[group.name].reason)
         return line
 
+    def _interval(self, group: Group) -> tuple[float, float] | None:
+        """Return the interval of the mean of a group, as shares of 1."""
+        assert self._conclusion is not None
+        estimate = self._conclusion.estimate((group.task, group.length), 0)
+        if estimate is None or estimate.low is None or estimate.high is None:
+            return None
+        return estimate.low / 100, estimate.high / 100
+
+
+def _place_of(groups: Sequence[Group]) -> str:
+    """Return the file of all groups, or the folder of their run."""
+    places = {group.place for group in groups}
+    if len(places) > 1:
+        return str(groups[0].run)
+    return places.pop()
+
+
+def _mean_where_any(values: "pd.Series[float]") -> float | None:
+    """Return the mean of the values that are there; None if none is."""
+    if values.isna().all():
+        return None
+    return float(values.mean())
+
 
 def _order(task: str) -> int:
-    names = [*TASKS]
-    return names.index(task) if task in names else len(names)
+    names = [*TASKS, task]
+    return names.index(task)
 
 
 def _depends_on_tokenizer(group: Group) -> bool:
@@ -397,30 +425,6 @@ def _depends_on_tokenizer(group: Group) -> bool:
     if task is None or isinstance(task.params, Qa):
         return False
     return group.length is not None and group.rows[0].outputs is not None
-
-
-def _same_gold(group: Group, rows: Sequence[Row]) -> int:
-    """Return how many rows have the gold answers that came with their answers."""
-    return sum(
-        answer.index < len(rows) and rows[answer.index].outputs == answer.outputs
-        for answer in group.rows
-    )
-
-
-def _means(scores: Scores, group: Group) -> tuple[float | None, float | None]:
-    """Return the official and the exact mean of a group."""
-    table = scores.to_pandas()
-    rows = table[(table["task"] == group.task) & (table["length"] == group.length)]
-    exact = rows["exact"].mean() if rows["exact"].notna().any() else None
-    return float(rows["official"].mean()), None if exact is None else float(exact)
-
-
-def _interval(conclusion: Conclusion, group: Group) -> tuple[float, float] | None:
-    """Return the interval of the mean of a group, as shares of 1."""
-    estimate = conclusion.estimate((group.task, group.length), 0)
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return None
-    return estimate.low / 100, estimate.high / 100
 
 
 def _mean_of(group: Group) -> float | None:
@@ -458,7 +462,9 @@ def _rule_of(group: Group) -> str:
     else:
         mean = _mean(group, scorer, str.strip)
         rule = f"{group.tool} leaves control characters in answers"
-    return rule if claim.is_met_by(mean) else ""
+    if claim.is_met_by(mean):
+        return rule
+    return ""
 
 
 class Audits(tuple[Audit, ...]):
@@ -490,7 +496,9 @@ class Audits(tuple[Audit, ...]):
         """The verdict in a line, unless everything agrees."""
         lines = [line for audit in self for line in audit.lines]
         names = [line.name for line in lines if line.verdict == self.verdict]
-        return "" if self.verdict == AGREES else f"{self.verdict}: {', '.join(names)}"
+        if self.verdict == AGREES:
+            return ""
+        return f"{self.verdict}: {', '.join(names)}"
 
 
 def audit_groups(groups: Sequence[Group], finder: Finder, workers: int) -> Audits:

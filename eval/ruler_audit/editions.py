@@ -195,18 +195,18 @@ class Finder:
                     return True
         return False
 
-    def with_tokenizers(self, group: Group, origin: Origin, known: Origin) -> Origin:
+    def with_tokenizers(self, group: Group, origin: Origin, shown: Origin) -> Origin:
         """Return what draws the gold answers of a group with the tokenizers that are here.
 
-        `known` is what the other groups of the run show.
+        `shown` is what the other groups of the run show.
         """
         if group.length is None or group.task not in TASKS:
             return origin
         task = TASKS[group.task]
-        editions = origin.editions or known.editions or tuple(EDITIONS)
+        editions = origin.editions or shown.editions or tuple(EDITIONS)
         versions: tuple[str, ...] = ("",)
         if isinstance(task.params, Cwe) or "words" in task.sources:
-            versions = origin.words or known.words or WORDS
+            versions = origin.words or shown.words or WORDS
         drawing: list[tuple[str, str, str]] = []
         for edition, words, name in product(editions, versions, self._tokenizers):
             if edition != BALANCED and self._draws(group, edition, words, name):

@@ -107,15 +107,15 @@ class GuessingState(State):
         """Return state and size from which the first row has its gold answers when drawn again."""
         for start in (size - step, size + step):  # too long, or fitted to the token
             if self._makes(draw, start, step, redraws=1):
-                return self._kept(), start
+                return self._states(), start
         return None
 
-    def _kept(self) -> tuple[Any, Any]:
+    def _states(self) -> tuple[Any, Any]:
         return self.random.getstate(), self.numpy.get_state()
 
-    def _restore(self, kept: Any) -> None:  # noqa: ANN401 - states of two generators
-        self.random.setstate(kept[0])
-        self.numpy.set_state(kept[1])
+    def _restore(self, states: Any) -> None:  # noqa: ANN401 - states of two generators
+        self.random.setstate(states[0])
+        self.numpy.set_state(states[1])
 
     def _makes(self, draw: Callable[..., Draft], size: int, step: int, *, redraws: int) -> bool:
         """Whether the first rows have their gold answers from here on; nothing is drawn by that.
@@ -127,7 +127,7 @@ class GuessingState(State):
         is_vt = isinstance(self.arguments.task.params, Vt)
         # Names of vt's example may be drawn between two rows.
         rows = 1 if is_vt and self.arguments.edition.renames else min(3, len(self._answers))
-        kept = self._kept()
+        states = self._states()
         try:
             for index in range(rows):
                 draft = self._row(draw, size, step, index, REDRAWN if index else redraws)
@@ -135,7 +135,7 @@ class GuessingState(State):
                     return False
             return True
         finally:
-            self._restore(kept)
+            self._restore(states)
 
     def _row(
         self, draw: Callable[..., Draft], size: int, step: int, index: int, redraws: int = REDRAWN
