@@ -106,21 +106,28 @@ def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     """
     total = sum(info.rows for info in manifest.configs.values())
     limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
-    ids = (source.licence for source in manifest.sources)
-    licences = {licence.lower() if licence in OPEN_LICENCES else "other" for licence in ids} | {
-        "apache-2.0"
-    }
-    other_licence = {"license_name": "licences-of-the-sources"}
-    if address:
-        other_licence["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
+    licences = {"apache-2.0"}
+    for source in manifest.sources:
+        licence = "other"
+        if source.licence in OPEN_LICENCES:
+            licence = source.licence.lower()
+        licences.add(licence)
+    other_licence = dict[str, str]()
+    if "other" in licences:
+        other_licence["license_name"] = "licences-of-the-sources"
+        if address:
+            other_licence["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
     real = (source.name for source in manifest.sources if source.kind == "real")
-    origins = [_DATASETS[name] for name in real if name in _DATASETS]
+    origins = dict[str, list[str]]()
+    for name in real:
+        if name in _DATASETS:
+            origins.setdefault("source_datasets", []).append(_DATASETS[name])
     body = {
         "pretty_name": f"RULER ({_variant(manifest)})",
         "language": ["en"],
         "license": sorted(licences),
-        **(other_licence if "other" in licences else {}),
-        **({"source_datasets": origins} if origins else {}),
+        **other_licence,
+        **origins,
         "task_categories": ["question-answering", "text-generation"],
         "annotations_creators": ["machine-generated"],
         "tags": ["long-context", "benchmark", "ruler", "needle-in-a-haystack", "synthetic"],
@@ -197,8 +204,10 @@ def excerpt(row: Row, around: int) -> str:
         piece = row.context[max(start, done) : min(end, max(start, done) + 6 * around)]
         if start > done:
             text = (text.rpartition(" ")[0] or text) + " [...] "  # between words
-            sentence = _SENTENCE.search(piece, 0, around)
-            piece = piece[sentence.end() :] if sentence else piece.partition(" ")[2] or piece
+            if sentence := _SENTENCE.search(piece, 0, around):
+                piece = piece[sentence.end() :]
+            else:
+                piece = piece.partition(" ")[2] or piece
         text = text + piece
         done = end
     return text
@@ -216,7 +225,9 @@ def _fenced(text: str) -> str:
 def _variant(manifest: Manifest) -> str:
     """Return the tokenizer, and the edition where it is not the balanced one."""
     name = manifest.tokenizer.name
-    return name if manifest.edition == BALANCED else f"{name}, {manifest.edition}"
+    if manifest.edition == BALANCED:
+        return name
+    return f"{name}, {manifest.edition}"
 
 
 def _task(config: str) -> str:
@@ -230,8 +241,12 @@ def address_of(folder: Path) -> Address | None:
     except (OSError, UnicodeDecodeError):
         return None
     match = _VERIFY_LINE.search(text)
+    if match is None:
+        return None
     code = _CODE_LINE.search(text)
-    return Address(match[1], match[2], code[1] if code else "") if match else None
+    if code is None:
+        return Address(match[1], match[2], "")
+    return Address(match[1], match[2], code[1])
 
 
 _VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)

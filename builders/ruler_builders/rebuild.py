@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -80,7 +79,6 @@ from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
 from ruler_data.version import __version__
-from ruler_data.views import html_table
 
 #: Files beside the rows that a build writes.
 CARD = "README.md"
@@ -149,11 +147,6 @@ class Verdict:
         """Return the verdict as plain values."""
         return {"exit_status": self.exit_status, "clean": self.clean, **asdict(self)}
 
-    def to_records(self) -> list[dict[str, str]]:
-        """Return one record for each finding: where it is and what is wrong."""
-        split_findings = (finding.partition(": ") for finding in self.findings)
-        return [{"where": where, "finding": finding} for where, _, finding in split_findings]
-
     def __rich__(self) -> Group:
         lines = list(self.findings)
         if not lines:
@@ -166,10 +159,6 @@ class Verdict:
         result = {0: "proved", 1: counted(len(self.findings), "finding"), 3: "not all proved"}
         checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
         return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
-
-    def _repr_html_(self) -> str:
-        findings = ([*record.values()] for record in self.to_records())
-        return f"<p>{escape(repr(self)[1:-1])}</p>{html_table(('where', 'finding'), findings)}"
 
 
 def verify(

@@ -312,8 +312,10 @@ def _pause(response: http.Response) -> float | None:
         GaveUp: it is longer than patience.
     """
     code = response.status_code
+    if code < 400:
+        return None
     patience = seconds("RULER_HUB_PATIENCE")
-    pause = retry_after(response.headers) if code >= 400 else None
+    pause = retry_after(response.headers)
     if pause is not None and pause > patience:
         raise GaveUp(
             f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is "
@@ -438,10 +440,13 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
         except RulerError:
             raise
         except Exception as error:
-            code = status(error)
-            problem = f"the Hub answered {code}" if code else "no answer from the Hub"
+            problem = "no answer from the Hub"
+            if code := status(error):
+                problem = f"the Hub answered {code}"
             response = getattr(root(error), "response", None)
-            pause = retry_after(response.headers) if response is not None else None
+            pause = None
+            if response is not None:
+                pause = retry_after(response.headers)
             if not is_temporary(error, also) or not patience.wait(doing, problem, pause):
                 raise explain(error, doing) from error
 
@@ -462,8 +467,9 @@ def status(error: BaseException) -> int | None:
     code = getattr(getattr(cause, "response", None), "status_code", None)
     if isinstance(code, int):
         return code
-    match = _STATUS_IN_MESSAGE.search(str(cause)) if isinstance(cause, OSError) else None
-    return int(match[1]) if match else None
+    if isinstance(cause, OSError) and (match := _STATUS_IN_MESSAGE.search(str(cause))):
+        return int(match[1])
+    return None
 
 
 def refuses(error: BaseException, path: str) -> bool:
@@ -545,12 +551,16 @@ _PROBLEMS = {
 def _refusal(error: Exception, code: int, doing: str) -> RulerError:
     """Return the error for a status: what it means, and the Hub's own message."""
     said = one_line(str(getattr(root(error), "server_message", None) or ""))
-    answer = f"{code}: {said}" if said else str(code)
+    answer = str(code)
+    if said:
+        answer = f"{code}: {said}"
+    meaning = "the Hub refuses it"
     if code >= 500:
-        meaning = MEANINGS.get(code, f"the Hub does not work at the moment; {LATER}")
-        kind = HubDown if code in TEMPORARY else RulerError
-        return kind(doing, f"{meaning} ({answer})")
-    return RulerError(doing, f"{MEANINGS.get(code, 'the Hub refuses it')} ({answer})")
+        meaning = f"the Hub does not work at the moment; {LATER}"
+    problem = f"{MEANINGS.get(code, meaning)} ({answer})"
+    if code >= 500 and code in TEMPORARY:
+        return HubDown(doing, problem)
+    return RulerError(doing, problem)
 
 
 def one_line(text: str) -> str:
@@ -559,4 +569,6 @@ def one_line(text: str) -> str:
         text = text.replace(secret, "***")
     text = re.sub(r"hf_[A-Za-z0-9]{8,}", "***", text)
     line = visible_line(re.sub(r"\s+", " ", text).strip())
-    return line if len(line) <= MESSAGE else f"{line[:MESSAGE]}..."
+    if len(line) <= MESSAGE:
+        return line
+    return f"{line[:MESSAGE]}..."

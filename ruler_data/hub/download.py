@@ -74,7 +74,9 @@ class Snapshot:
             if name not in self.manifest.files:
                 raise RulerError(where, f"its manifest names no {quote(name)}")
             entries[check_name("file", name)] = self.manifest.files[name]
-        for config in infos if configs is None else configs:
+        if configs is None:
+            configs = infos
+        for config in configs:
             if config not in infos:
                 known = ", ".join(infos)
                 raise UsageError(f"{quote(config)} is not in {where}; it has {known}")
@@ -208,7 +210,9 @@ def resolve(repo: str, revision: str) -> tuple[str, str]:
 def cached_commit(repo: str, revision: str) -> str | None:
     """Return the commit that a revision had when it was last downloaded; None if never."""
     path = try_to_load_from_cache(repo, FILENAME, revision=revision, repo_type="dataset")
-    return Path(path).parent.name if isinstance(path, str) else None
+    if not isinstance(path, str):
+        return None
+    return Path(path).parent.name
 
 
 def moved(repo: str, revision: str, before: str, now: str) -> RulerError:

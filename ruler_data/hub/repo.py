@@ -59,12 +59,16 @@ class PushFile:
     def read(self) -> bytes:
         """Return its bytes."""
         data = self.source()
-        return data if isinstance(data, bytes) else data.read_bytes()
+        if isinstance(data, Path):
+            return data.read_bytes()
+        return data
 
     def addition(self) -> CommitOperationAdd:
         """Return it as an operation of a commit."""
         data = self.source()
-        return CommitOperationAdd(self.path, data if isinstance(data, bytes) else str(data))
+        if isinstance(data, Path):
+            return CommitOperationAdd(self.path, str(data))
+        return CommitOperationAdd(self.path, data)
 
     @cached_property
     def git_oid(self) -> str:
@@ -76,7 +80,9 @@ class PushFile:
         """Whether the Hub holds exactly these bytes."""
         if file is None or file.size != self.size:
             return False
-        return file.lfs.sha256 == self.sha256 if file.lfs else file.blob_id == self.git_oid
+        if file.lfs:
+            return file.lfs.sha256 == self.sha256
+        return file.blob_id == self.git_oid
 
 
 def head(repo: str) -> DatasetInfo | None:
