@@ -102,9 +102,9 @@ def equal_runs(number: int, rows: int, lengths: int, tries: int) -> list[str]:
         cells = [name for name in means.columns if name != MEAN]
         for first in range(0, len(runs), number):
             pairs = [*combinations(range(first, first + number), 2)]
-            of_mean = means.shown([(MEAN, run, base) for base, run in pairs])
+            of_mean = means.shown([MEAN], [(run, base) for base, run in pairs])
             rivals = range(first + 1, first + number)
-            of_cells = means.shown([(name, run, first) for run in rivals for name in cells])
+            of_cells = means.shown(cells, [(run, first) for run in rivals])
             wrong += any(of_mean.values()), any(of_cells.values())
     return [f"{share:.1f}" for share in 100 * wrong / tries]
 
@@ -124,9 +124,9 @@ def power(rows: int, lengths: int, points: float, tries: int) -> list[str]:
         means = means_of(runs)
         for first in range(0, len(runs), 2):
             test = MEAN, first + 1, first
-            everything = [(name, first + 1, first) for name in means.columns]
-            gap = means.difference(*test)
-            found += means.shown(everything)[test], means.shown([test])[test], gap.is_clear
+            pair = [(first + 1, first)]
+            of_all, of_mean = means.shown([*means.columns], pair), means.shown([MEAN], pair)
+            found += of_all[test], of_mean[test], means.difference(*test).is_clear
     return [f"{share:.0f}" for share in 100 * found / tries]
 
 

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from ruler_report.columns import MEAN, Name, columns_of
+from ruler_report.columns import MEAN, columns_of
 from ruler_report.frame import CellRows, Frame, frame_of, rectangle, rows_of
 from ruler_report.means import Means
 from ruler_report.resampling import DRAWS, Array
@@ -147,7 +147,7 @@ def test_one_row_has_no_interval_and_few_have_no_test() -> None:
         means = means_of(equal(0.0, count), equal(1.0, count))
         mean = means.estimate(MEAN, 1)
         assert mean is not None and (mean.low is None) == (count == 1)
-        assert means.shown([(MEAN, 1, 0)])[MEAN, 1, 0] == is_shown
+        assert means.shown([MEAN], [(1, 0)])[MEAN, 1, 0] == is_shown
 
 
 def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
@@ -159,9 +159,11 @@ def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:
     scores[1] = {cell: of_cell[::-1] for cell, of_cell in scores[0].items()}  # the same mean
     runs = [run(of_run) for of_run in scores]
     here, there = means_of(*runs), means_of(*runs[::-1])
-    tests = [(name, b, a) for name in here.columns for a in range(4) for b in range(a + 1, 4)]
+    names, pairs = [*here.columns], [(b, a) for a in range(4) for b in range(a + 1, 4)]
+    shown = here.shown(names, pairs)
+    shown_there = there.shown(names, [(3 - a, 3 - b) for b, a in pairs])
+    tests = [*shown]
     mirrored = [(name, 3 - a, 3 - b) for name, b, a in tests]
-    shown, shown_there = here.shown(tests), there.shown(mirrored)
     assert any(shown.values()) and not all(shown.values())
     for (name, b, a), other in zip(tests, mirrored, strict=True):
         assert shown[name, b, a] == shown_there[other]
@@ -177,11 +179,10 @@ def test_a_family_does_not_depend_on_the_other() -> None:
         run({cell: (rng.random(60) < chance).astype(float) for cell in CELLS}) for chance in chances
     ]
     means = means_of(*runs)
-    test: tuple[Name, int, int] = (MEAN, 1, 0)
-    everything = means.shown([(name, 1, 0) for name in means.columns])
-    assert means.shown([test])[test]
+    everything = means.shown([*means.columns], [(1, 0)])
+    assert means.shown([MEAN], [(1, 0)])[MEAN, 1, 0]
     assert sum(everything.values()) <= sum(
-        means.shown([(name, 1, 0)])[name, 1, 0] for name in means.columns
+        means.shown([name], [(1, 0)])[name, 1, 0] for name in means.columns
     )
 
 
@@ -202,8 +203,8 @@ def test_equal_runs_are_told_apart_once_in_twenty_times() -> None:
         runs = [
             run({cell: (rng.random(40) < 0.5).astype(float) for cell in CELLS}) for _ in range(5)
         ]
-        pairs = [(MEAN, b, a) for a in range(5) for b in range(a + 1, 5)]
-        wrong += any(means_of(*runs).shown(pairs).values())
+        pairs = [(b, a) for a in range(5) for b in range(a + 1, 5)]
+        wrong += any(means_of(*runs).shown([MEAN], pairs).values())
     assert wrong <= 8  # of a binomial with 60 tries at 5 % in all but 0.4 %
 
 

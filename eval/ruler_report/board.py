@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ruler_report.columns import MEAN, Name
-from ruler_report.conclusion import Conclusion
+from ruler_report.conclusion import Conclusion, Ranks
+from ruler_report.effective_length import EffectiveLength
 from ruler_report.typesetting import TEMPLATES, format_length, format_number, render, visible
 from ruler_report.words import format_ranks
 
@@ -51,22 +52,16 @@ def html(conclusion: Conclusion) -> Markup:
 
 def _entry(conclusion: Conclusion, run: int, names: list[Name], *, declares: bool) -> Entry:
     """Return a line of the board; `declares`: some run declares its window."""
-    ranks = conclusion.ranks.get(run)
-    effective = conclusion.effective(run)
-    declared = conclusion.runs[run].window[0]
     beside = conclusion.value_beside(MEAN, run)
-    estimate = conclusion.estimate(MEAN, run)
-    reach = None
-    if effective:
-        reach = float(effective.length or 0)
+    mean = conclusion.value(MEAN, run)
     cells = [
-        BoardCell(format_ranks(ranks), float(ranks[0]) if ranks else None),
-        BoardCell(str(estimate or ""), estimate.value if estimate else None),
+        _rank_cell(conclusion.ranks.get(run)),
+        BoardCell(str(conclusion.estimate(MEAN, run) or ""), mean),
         BoardCell(format_number(beside, 1), beside),
-        BoardCell(str(effective or ""), reach),
+        _reach_cell(conclusion.effective(run)),
     ]
     if declares:
-        cells.append(BoardCell(format_length(declared) if declared else "", declared))
+        cells.append(_window_cell(conclusion.runs[run].window[0]))
     cells += [_mean_cell(conclusion, run, name) for name in names]
     return Entry(
         conclusion.names[run],
@@ -74,6 +69,24 @@ def _entry(conclusion: Conclusion, run: int, names: list[Name], *, declares: boo
         visible(conclusion.runs[run].validity_line),
         tuple(cells),
     )
+
+
+def _rank_cell(ranks: Ranks | None) -> BoardCell:
+    if ranks is None:
+        return BoardCell("", None)
+    return BoardCell(format_ranks(ranks), float(ranks[0]))
+
+
+def _reach_cell(effective: EffectiveLength | None) -> BoardCell:
+    if effective is None:
+        return BoardCell("", None)
+    return BoardCell(str(effective), float(effective.length or 0))
+
+
+def _window_cell(declared: int | None) -> BoardCell:
+    if not declared:
+        return BoardCell("", None)
+    return BoardCell(format_length(declared), declared)
 
 
 def _mean_cell(conclusion: Conclusion, run: int, name: Name) -> BoardCell:

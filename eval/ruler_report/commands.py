@@ -92,22 +92,16 @@ def report(
     from ruler_report import page
     from ruler_report.conclusion import conclude
     from ruler_report.contents import Options, contents_of
-    from ruler_report.runs import attributes_of, command_of, load_runs, narrow_all, runs_of
+    from ruler_report.runs import attributes_of, load_runs, narrow_all, runs_of
 
-    given = runs_of(runs)
+    places = runs_of(runs)
     if baseline is not None:
-        given = [baseline, *given]
-    if not (given or name):
+        places = [baseline, *places]
+    if not (places or name):
         raise UsageError("no runs to report; give at least one")
     folder = page.folder_to_write(out)
-    loaded = load_runs(given, name, data)
+    loaded = load_runs(places, name, data)
     narrowed, chosen = narrow_all(loaded, tasks, lengths, rows)
-    command = command_of("ruler-eval report", runs_of(runs), {
-        "--board": board, "--baseline": baseline, "--against": against, "--rows": rows,
-        "--tasks": tasks, "--lengths": lengths, "--partial": partial, "--force": force,
-        "--data": data, "--name": [*name], "--attr": [*attr], "--claimed": claimed,
-        "--procedure": procedure,
-    })  # fmt: skip
     conclusion = conclude(narrowed, partial=partial, claimed=claimed, force=force, chosen=chosen)
     options = Options(
         draws=pictures,
@@ -117,7 +111,6 @@ def report(
         attributes=attributes_of(narrowed, attr),
         procedure=procedure,
         data=data,
-        command=command,
     )
     content = contents_of(conclusion, options)
     return page.write(page.Report(conclusion, content, is_board=board), folder)
@@ -212,7 +205,8 @@ def publish(
 
     files, warnings = publication.compose(Path(run), repo, data)
     if dry_run:
-        notes = () if token() else (NO_TOKEN,)
         lines = (*warnings, *publication.plan(files, repo))
-        return publication.Publication(lines, notes)
+        if token():
+            return publication.Publication(lines)
+        return publication.Publication(lines, notes=(NO_TOKEN,))
     return publication.Publication((*warnings, *publication.push(files, repo, private=private)))

@@ -79,7 +79,9 @@ class Conclusion:
     @property
     def score_name(self) -> str:
         """The name of the scores that the tasks lead with."""
-        return "official" if self.beside_name == "exact" else "exact"
+        if self.beside_name == "exact":
+            return "official"
+        return "exact"
 
     @property
     def columns(self) -> Mapping[Name, Column]:
@@ -100,19 +102,22 @@ class Conclusion:
 
     def estimate(self, name: Name, run: int) -> Estimate | None:
         """Return a mean with its interval; None where the run has not answered a cell of it."""
-        return self.means.estimate(name, run) if name in self.columns else None
+        return self.means.estimate(name, run)
 
     def value(self, name: Name, run: int) -> float | None:
         """Return a mean; None where the run has not answered a cell of it."""
-        return self.means.value(name, run) if name in self.columns else None
+        return self.means.value(name, run)
 
     def value_beside(self, name: Name, run: int) -> float | None:
         """Return a mean of the other score; None where the run has not answered a cell of it."""
-        return self.beside.value(name, run) if name in self.columns else None
+        return self.beside.value(name, run)
 
     def number(self, cell: Cell, run: int) -> int:
         """Return the number of rows that a run's mean of a cell is of."""
-        return len(self.answered(run)[cell].index) if cell in self.answered(run) else 0
+        answered = self.answered(run)
+        if cell not in answered:
+            return 0
+        return len(answered[cell].index)
 
     def answered(self, run: int) -> RowsOfRun:
         """Return the rows that a run's means are of."""
@@ -127,7 +132,8 @@ class Conclusion:
     def _tests_of_mean(self, means: Means) -> dict[Test, bool]:
         if MEAN not in self.columns:
             return {}
-        return means.shown([(MEAN, run, base) for base, run in combinations(self.frame.ranked, 2)])
+        pairs = [(run, base) for base, run in combinations(self.frame.ranked, 2)]
+        return means.shown([MEAN], pairs)
 
     def mean_gap(self, run: int, base: int) -> Gap | None:
         """Return the mean of a ranked run minus that of another; None if there is no mean."""
@@ -178,9 +184,9 @@ class Conclusion:
     def order(self) -> list[int]:
         """The runs: the ranked ones by their mean, the best first, then the others."""
 
-        def key(run: int) -> tuple[bool, float]:
+        def key(run: int) -> tuple[bool, bool, float]:
             value = self.value(MEAN, run)
-            return run not in self.frame.ranked, -1.0 if value is None else -value
+            return run not in self.frame.ranked, value is None, -(value or 0.0)
 
         return sorted(range(len(self.runs)), key=key)
 
@@ -196,7 +202,7 @@ class Conclusion:
     @cached_property
     def _cell_tests(self) -> dict[Test, bool]:
         names = [name for name in self.columns if name != MEAN]
-        return self.means.shown([(name, run, self.base) for run in self.compared for name in names])
+        return self.means.shown(names, [(run, self.base) for run in self.compared])
 
     def gap(self, name: Name, run: int) -> Gap | None:
         """Return a mean of a compared run minus that of the base; each family has its own tests."""
@@ -209,7 +215,7 @@ class Conclusion:
 
     def retention(self, name: Name, run: int) -> Estimate | None:
         """Return a mean of a compared run in percent of the base's."""
-        if run not in self.compared or name not in self.columns:
+        if run not in self.compared:
             return None
         return self.means.ratio(name, run, self.base)
 
@@ -232,7 +238,9 @@ class Conclusion:
 
     def own_length(self, run: int) -> EffectiveLength | None:
         """Return the effective length at 85 % of the run's own score at the shortest length."""
-        return own_length(self.means, run) if self.columns else None
+        if self.columns:
+            return own_length(self.means, run)
+        return None
 
     def effective(self, run: int) -> EffectiveLength | None:
         """Return the effective length that is named first."""
@@ -278,8 +286,8 @@ class Conclusion:
         for task, length in self.frame.cells:
             old = self._row_scores((task, length), self.base)
             new = self._row_scores((task, length), run)
-            both = old.merge(new, on="question", suffixes=("_base", ""))
-            flipped = both[(both["score"] == 1) != (both["score_base"] == 1)]
+            pairs = old.merge(new, on="question", suffixes=("_base", ""))
+            flipped = pairs[(pairs["score"] == 1) != (pairs["score_base"] == 1)]
             pieces.append(flipped.assign(task=task, length=length))
         flips = pd.concat(pieces, ignore_index=True)
         change = (flips["score"] - flips["score_base"]).abs()
@@ -309,8 +317,12 @@ def verdict_of(gap: Gap | None) -> str:
     if gap is None:
         return CANNOT_TELL
     if gap.shown:
-        return BETTER if gap.value > 0 else WORSE
-    return UNCORRECTED if gap.is_clear else CANNOT_TELL
+        if gap.value > 0:
+            return BETTER
+        return WORSE
+    if gap.is_clear:
+        return UNCORRECTED
+    return CANNOT_TELL
 
 
 def conclude(
@@ -348,8 +360,9 @@ def conclude(
         rows = [_filled(of_run) for of_run in rows]
     columns = columns_of(frame, _categories(runs))
     headline = _headlines(runs, score)
-    leads_with_exact = all(headline[task] == "exact" for task in frame.tasks)
-    beside_name: ScoreName = "official" if frame.tasks and leads_with_exact else "exact"
+    beside_name: ScoreName = "exact"
+    if {headline[task] for task in frame.tasks} == {"exact"}:
+        beside_name = "official"
     identities = [_identity(run, of_run) for run, of_run in zip(runs, rows, strict=True)]
     return Conclusion(
         runs=tuple(runs),
@@ -381,7 +394,9 @@ def group_of(run: Scores) -> str:
     Rows of upstream's editions can contain the template; they are run with the protocol `base`.
     """
     is_plain = run.run.protocol == "base" and run.chat_template in ("", "base")
-    return "base" if is_plain else "aligned"
+    if is_plain:
+        return "base"
+    return "aligned"
 
 
 def _categories(runs: Sequence[Scores]) -> dict[str, str]:

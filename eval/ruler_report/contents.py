@@ -77,7 +77,6 @@ class Options:
         attributes: numbers that the user gives each run, by name.
         procedure: name of the procedure whose ledger is printed; None for the run's.
         data: where the rows of the runs are; None for where the runs read them.
-        command: that makes the report again; empty if a program made it.
     """
 
     draws: bool = True
@@ -87,7 +86,6 @@ class Options:
     attributes: Sequence[Mapping[str, float]] = ()
     procedure: str | None = None
     data: str | None = None
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,12 +110,14 @@ class Contents:
     validity: Sequence[str]
     notes: Sequence[str]
     about: str
-    command: str = ""
 
     @property
     def sections(self) -> list[Section]:
         """All sections, in reading order."""
-        return [self.first, *(part for chapter in self.chapters for part in chapter.sections)]
+        sections = [self.first]
+        for chapter in self.chapters:
+            sections += chapter.sections
+        return sections
 
     @property
     def pictures(self) -> list[Picture]:
@@ -149,18 +149,20 @@ class _Builder:
         notes = words.notes(conclusion)
         if self.options.draws and not can_draw():
             notes.append(NO_PICTURES)
+        chapters: list[Chapter] = []
+        if not self.options.is_board:
+            chapters += self._chapters()
         return Contents(
             title=words.title(conclusion),
             warnings=words.warnings(conclusion),
             headline=words.headline(conclusion),
             further=words.further(conclusion),
             first=self._first(),
-            chapters=() if self.options.is_board else [*self._chapters()],
+            chapters=chapters,
             frame=words.frame_line(conclusion),
             validity=words.validity_lines(conclusion),
             notes=notes,
             about=words.about(conclusion),
-            command=self.options.command,
         )
 
     def _chapters(self) -> Iterator[Chapter]:
@@ -224,11 +226,12 @@ class _Builder:
         for run in conclusion.compared:
             sentence = words.compare_sentence(conclusion, run)
             yield Section(tables=[tables.comparison(conclusion, run)], folded=sentence)
-        for run in conclusion.compared if self.options.has_baseline else []:
-            table = tables.retention(conclusion, run)
-            yield Section(tables=[table], folded=f"{table.caption}")
-        for run in conclusion.compared if len(conclusion.runs) <= FEW else []:
-            yield self._flips(run)
+        if self.options.has_baseline:
+            for run in conclusion.compared:
+                table = tables.retention(conclusion, run)
+                yield Section(tables=[table], folded=table.caption)
+        if len(conclusion.runs) <= FEW:
+            yield from map(self._flips, conclusion.compared)
 
     def _flips(self, run: int) -> Section:
         """Return the rows that flipped between the base and a run, with some texts."""
@@ -249,8 +252,9 @@ class _Builder:
                 scores = f"{100 * flip.score_base:.0f} and {100 * flip.score:.0f}"
                 row = f"{config}/{flip.index_base}: {scores}"
                 examples.append(_example(row, old, {names[0]: old[2], names[1]: new[2]}))
-        text = "" if examples else "Texts are shown where answers and rows are here."
-        return Section(title, examples=examples, text=text, folded="Some of them")
+        if examples:
+            return Section(title, examples=examples, folded="Some of them")
+        return Section(title, text="Texts are shown where answers and rows are here.")
 
     def _shown_flips(self, run: int) -> list["pd.core.frame.Pandas"]:
         """Return the first rows that only the base has right, and that only the run has right."""
@@ -277,8 +281,7 @@ class _Builder:
     def _context(self) -> Iterator[Section]:
         conclusion = self.conclusion
         yield Section("What answers cost", tables=[tables.costs(conclusion)])
-        reached = tables.effective_lengths(conclusion)
-        yield Section("Effective lengths", tables=[reached] if reached.rows else [])
+        yield Section("Effective lengths", tables=[tables.effective_lengths(conclusion)])
         beside = [*tables.beside_published(conclusion)]
         yield Section(tables=beside, folded="Beside published scores")
 
@@ -286,9 +289,8 @@ class _Builder:
         conclusion = self.conclusion
         yield Section("Scores", tables=[tables.by_task(conclusion, run)])
         for folded, table in procedures.tables_of(conclusion, run, self.options.procedure):
-            yield Section(tables=[table] if table.rows else [], folded=folded)
-        table = tables.failures(conclusion, run)
-        yield Section("How answers failed", tables=[table] if table.rows else [])
+            yield Section(tables=[table], folded=folded)
+        yield Section("How answers failed", tables=[tables.failures(conclusion, run)])
         for kind, examples in self._failures(run):
             yield Section(examples=examples, folded=f"{kind}: {MEANINGS.get(kind, '')}")
         yield Section("How it was run", tables=[tables.facts(conclusion.runs[run])])
@@ -324,12 +326,13 @@ class _Builder:
             for lines in _failed(self.conclusion.lines(run)).values()
             for line in lines
         }
-        is_base = run == self.conclusion.base
-        for other in self.conclusion.compared:
-            if is_base or other == run:
-                for flip in self._shown_flips(other):
-                    index = flip.index_base if is_base else flip.index
-                    keys.add((config_name(flip.task, flip.length), int(index)))
+        for rival in self.conclusion.compared:
+            for flip in self._shown_flips(rival):
+                config = config_name(flip.task, flip.length)
+                if run == self.conclusion.base:
+                    keys.add((config, int(flip.index_base)))
+                elif run == rival:
+                    keys.add((config, int(flip.index)))
         try:
             return texts_of_run(scores.path, keys, self.options.data)
         except (RulerError, OSError):
@@ -361,4 +364,5 @@ def _example(
 
 def _is_there(section: Section) -> bool:
     """Whether a section has anything to show."""
-    return bool(section.pictures or section.tables or section.examples or section.text)
+    has_rows = any(table.rows for table in section.tables)
+    return bool(section.pictures or has_rows or section.examples or section.text)

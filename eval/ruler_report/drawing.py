@@ -426,4 +426,6 @@ def ink_on(colour: Sequence[float]) -> str:
     """
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if luminance > 0.179 else "#ffffff"
+    if luminance > 0.179:
+        return "#000000"
+    return "#ffffff"

@@ -6,10 +6,8 @@ Source: RULER, arXiv 2404.06654, section 4 and the captions of its Tables 3 and 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ruler_data.tasks import TASKS
-from ruler_report.means import Means
+from ruler_report.means import Estimate, Gap, Means
 from ruler_report.typesetting import format_length
 
 #: Mean over the 13 tasks of Llama-2-7B at 4,096 tokens, in percent: the chat model (Tables 3 and
@@ -46,7 +44,9 @@ class EffectiveLength:
         '16K, 32K or ≥64K'
         """
         *shorter, last = (format_length(length, self.longest) for length in self.possible)
-        return f"{', '.join(shorter)} or {last}" if shorter else last
+        if shorter:
+            return f"{', '.join(shorter)} or {last}"
+        return last
 
     def __str__(self) -> str:
         """Return the length, and in brackets what else is not excluded.
@@ -55,7 +55,9 @@ class EffectiveLength:
         32K (32K or 64K)
         """
         text = format_length(self.length, self.longest)
-        return text if text == self.open_lengths else f"{text} ({self.open_lengths})"
+        if text == self.open_lengths:
+            return text
+        return f"{text} ({self.open_lengths})"
 
 
 def effective_length(means: Mapping[int, float], threshold: float) -> int | None:
@@ -70,19 +72,19 @@ def effective_length(means: Mapping[int, float], threshold: float) -> int | None
     return max((length for length, mean in means.items() if mean >= threshold), default=None)
 
 
-def possible_lengths(intervals: Mapping[int, tuple[float, float]], bar: float) -> list[int]:
-    """Return the effective lengths that intervals of means do not exclude; 0 stands for none.
+def possible_lengths(means: Mapping[int, Estimate | Gap], bar: float) -> list[int]:
+    """Return the effective lengths that the intervals of means by length do not exclude.
 
-    An effective length reaches the bar, and no longer length does.
+    An effective length reaches the bar, in percent, and no longer length does; 0 stands for none.
     """
     possible = []
-    for length in sorted((0, *intervals), reverse=True):
-        low, high = intervals[length] if length else (-np.inf, np.inf)
-        if high >= bar:
+    for length in sorted(means, reverse=True):
+        mean = means[length]
+        if mean.high is None or mean.high >= bar:
             possible.append(length)
-        if low >= bar:
-            break
-    return possible
+        if mean.low is not None and mean.low >= bar:
+            return possible
+    return [*possible, 0]
 
 
 def ranks(values: Sequence[float]) -> list[int]:
@@ -99,18 +101,14 @@ def paper_length(means: Means, run: int, threshold: float) -> EffectiveLength | 
     lengths = lengths_of(means, run)
     if not lengths or {*means.columns[None, None].tasks} != {*TASKS}:
         return None
-    ends = {}
-    values = {}
+    means_of_run = {}
     for length in lengths:
         mean = means.estimate((None, length), run)
-        if mean is None:
-            return None
-        values[length] = mean.value
-        low = 0.0 if mean.low is None else mean.low
-        high = 100.0 if mean.high is None else mean.high
-        ends[length] = low, high
-    possible = tuple(sorted(possible_lengths(ends, threshold)))
-    return EffectiveLength(threshold, effective_length(values, threshold), possible, lengths[-1])
+        if mean is not None:
+            means_of_run[length] = mean
+    reached = effective_length({n: mean.value for n, mean in means_of_run.items()}, threshold)
+    possible = sorted(possible_lengths(means_of_run, threshold))
+    return EffectiveLength(threshold, reached, tuple(possible), lengths[-1])
 
 
 def own_length(means: Means, run: int) -> EffectiveLength | None:
@@ -125,13 +123,10 @@ def own_length(means: Means, run: int) -> EffectiveLength | None:
     shortest = lengths[0]
     values = {length: float(means.values[None, length][run]) for length in lengths}
     threshold = OWN_SHARE * values[shortest]
-    ends = {}
+    gaps = {}
     for length in lengths[1:]:
-        gap = means.minus(((None, shortest), run), ((None, length), run), OWN_SHARE)
-        low = -100.0 if gap.low is None else gap.low
-        high = 100.0 if gap.high is None else gap.high
-        ends[length] = low, high
-    possible = {length or shortest for length in possible_lengths(ends, 0.0)}
+        gaps[length] = means.minus(((None, shortest), run), ((None, length), run), OWN_SHARE)
+    possible = {length or shortest for length in possible_lengths(gaps, 0.0)}
     length = effective_length(values, threshold) or shortest
     return EffectiveLength(threshold, length, tuple(sorted(possible)), lengths[-1], is_own=True)
 

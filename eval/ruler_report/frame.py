@@ -251,23 +251,25 @@ def _too_small(candidates: Sequence[int], complete: Sequence[Collection[Cell]]) 
     reasons: dict[int, str] = {}
     remaining = list(candidates)
     while len(remaining) > 1:
-        kept = {}
+        shares: dict[int, tuple[float, int]] = {}
+        texts: dict[int, str] = {}
         for place in remaining:
-            others = [{*complete[other]} for other in remaining if other != place]
-            shared = set.intersection(*others)
-            kept[place] = len(shared & {*complete[place]}), len(shared)
-        small = {place: pair for place, pair in kept.items() if 2 * pair[0] < pair[1]}
-        if not small:
-            break
-        size = {place: (a / b, len(complete[place])) for place, (a, b) in small.items()}
-        smallest = min(size.values())
-        for place, (common, shared_cells) in small.items():
-            if size[place] == smallest:
-                remaining.remove(place)
-                reasons[place] = (
-                    f"complete in {common} of the {shared_cells} tasks at a length that the "
-                    "others share"
+            cells = {*complete[place]}
+            shared = set.intersection(*({*complete[run]} for run in remaining if run != place))
+            common = len(shared & cells)
+            if 2 * common < len(shared):
+                shares[place] = common / len(shared), len(cells)
+                texts[place] = (
+                    f"complete in {common} of the {len(shared)} tasks at a length that the others "
+                    "share"
                 )
+        if not shares:
+            break
+        smallest = min(shares.values())
+        for place, share in shares.items():
+            if share == smallest:
+                remaining.remove(place)
+                reasons[place] = texts[place]
     return reasons
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ruler_report.frame import Cell, Ints
 
@@ -47,24 +46,20 @@ class Cost:
     seconds: float | None
     money: float | None
 
+    @property
+    def speed(self) -> float | None:
+        """Tokens in a second of one request, on average."""
+        if not (self.tokens and self.seconds):
+            return None
+        return self.tokens / self.seconds
+
 
 def lines_of(table: pa.Table, rows: Mapping[Cell, Ints]) -> "pd.DataFrame":
-    """Return the lines of some rows of a table, given the indexes of the rows by cell."""
-    chosen = table.select([*COLUMNS])
-    names = [str(name) for name in pc.unique(pc.cast(chosen["task"], pa.string())).to_pylist()]
-    place = {name: number for number, name in enumerate(names)}
-    most = max((int(index.max()) for index in rows.values() if len(index)), default=0) + 1
-    lengths = sorted({length for _, length in rows})
-    wanted = np.zeros((len(names), len(lengths) + 1, most + 1), dtype=bool)
-    for (task, length), index in rows.items():
-        wanted[place[task], lengths.index(length), index] = True
-    task_codes = pc.index_in(pc.cast(chosen["task"], pa.string()), pa.array(names, pa.string()))
-    length_codes = pc.index_in(chosen["length"], pa.array(lengths, pa.int32()))
-    length_codes = pc.fill_null(length_codes, len(lengths))  # a length that is not wanted
-    index = np.minimum(chosen["index"].to_numpy(), most)
-    mask = wanted[task_codes.to_numpy(), length_codes.to_numpy(), index]
-    frame: pd.DataFrame = chosen.filter(pa.array(mask)).to_pandas()
-    return frame.astype({"task": str})
+    """Return the lines of the first rows of cells, given the indexes of these rows, rising."""
+    lines: pd.DataFrame = table.select([*COLUMNS]).to_pandas().astype({"task": str})
+    last = {cell: int(index[-1]) for cell, index in rows.items()}
+    limits = [last.get(cell, -1) for cell in zip(lines["task"], lines["length"], strict=True)]
+    return lines[lines["index"] <= limits].reset_index(drop=True)
 
 
 def failures_of(lines: "pd.DataFrame") -> "pd.DataFrame":
@@ -117,4 +112,6 @@ def cost_of(lines: "pd.DataFrame") -> Cost:
 
 def _mean(column: "pd.Series[float]") -> float | None:
     """Return the mean of the known numbers; None if there are none."""
-    return float(column.mean()) if column.notna().any() else None
+    if column.notna().any():
+        return float(column.mean())
+    return None

@@ -5,7 +5,7 @@ is shown to be. *Worse*: one of them is. Else these rows cannot tell, nor can a 
 nor does a run pass on some of the configs that the base answered: what was not seen does not count.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +55,12 @@ class MarginTest:
 
     def sentence(self, new: str, old: str) -> str:
         """Return the verdict in words."""
-        unit = "point" if self.margin == 1 else "points"
-        points = f"by more than {self.margin:g} {unit}"
+        points = f"by more than {self.margin:g} points"
+        if self.margin == 1:
+            points = "by more than 1 point"
         if self.low is not None and self.high is not None:
-            low, high = format_signed(self.low), format_signed(self.high)
-            points += f" (difference of the means between {low} and {high})"
+            ends = f"{format_signed(self.low)} and {format_signed(self.high)}"
+            points += f" (difference of the means between {ends})"
         if self.verdict == NOT_WORSE:
             return f"not worse: {new} is not worse than {old} {points}."
         if self.verdict == WORSE:
@@ -81,16 +82,8 @@ class MarginTest:
 
     def to_record(self) -> dict[str, Any]:
         """Return the test as plain values."""
-        return {
-            "margin": self.margin,
-            "verdict": self.verdict,
-            "exit_status": self.exit_status,
-            "low": self.low,
-            "high": self.high,
-            "lost": [name_of(name) for name in self.lost],
-            "doubts": list(self.doubts),
-            "rows": self.rows,
-        }
+        first = {"margin": self.margin, "verdict": self.verdict, "exit_status": self.exit_status}
+        return first | asdict(self) | {"lost": [name_of(name) for name in self.lost]}
 
 
 def check_margin(margin: float) -> None:
@@ -130,7 +123,9 @@ def decide(means: Means, run: int, base: int, margin: float) -> tuple[str, list[
         lost = [MEAN, *lost]
     if lost:
         return WORSE, lost
-    return (NOT_WORSE if low > -margin else CANNOT_TELL), []
+    if low > -margin:
+        return NOT_WORSE, []
+    return CANNOT_TELL, []
 
 
 def _is_tested(means: Means, name: Name) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from ruler_report.columns import Column, Name
 from ruler_report.frame import Bools, Floats, Ints
 from ruler_report.resampling import DRAWS, Array, Draws
-from ruler_report.typesetting import format_signed
+from ruler_report.typesetting import format_interval, format_signed, with_interval
 
 #: Chance of a family of tests to err, and of an interval to miss.
 LEVEL = 0.05
@@ -42,10 +42,13 @@ class Estimate:
     low: float | None
     high: float | None
 
+    @property
+    def interval(self) -> str:
+        """Its ends; empty where there are none."""
+        return format_interval(self.low, self.high, ".1f")
+
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.value:.1f}"
-        return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
+        return with_interval(f"{self.value:.1f}", self.interval)
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,17 @@ class Gap:
     @property
     def negated(self) -> "Gap":
         """The difference of the same means the other way round."""
-        low = None if self.high is None else 0.0 - self.high
-        high = None if self.low is None else 0.0 - self.low
-        return replace(self, value=0.0 - self.value, low=low, high=high)
+        if self.low is None or self.high is None:
+            return replace(self, value=0.0 - self.value)
+        return replace(self, value=0.0 - self.value, low=0.0 - self.high, high=0.0 - self.low)
+
+    @property
+    def interval(self) -> str:
+        """Its ends with their signs; empty where there are none."""
+        return format_interval(self.low, self.high, "+.1f")
 
     def __str__(self) -> str:
-        points = format_signed(self.value)
-        if self.low is None or self.high is None:
-            return points
-        return f"{points} [{self.low:+.1f}, {self.high:+.1f}]"
+        return with_interval(format_signed(self.value), self.interval)
 
 
 #: Ends of an interval in percent; None where there is none.
@@ -120,30 +125,40 @@ class Means:
         return {name: column.value(by_cell) for name, column in self.columns.items()}
 
     def value(self, name: Name, run: int) -> float | None:
-        """Return a mean in percent; None where the run lacks a cell of it."""
+        """Return a mean in percent; None where there is none or the run lacks a cell of it."""
+        if name not in self.columns:
+            return None
         value = float(self.values[name][run])
-        return None if np.isnan(value) else value
+        if np.isnan(value):
+            return None
+        return value
 
     def estimate(self, name: Name, run: int) -> Estimate | None:
-        """Return a mean with its interval; None where the run lacks a cell of it."""
-        if name not in self._estimates:
-            self._estimates[name] = self._estimates_of(name)
-        return self._estimates[name][run]
+        """Return a mean with its interval; None where there is none or the run lacks a cell."""
+        value = self.value(name, run)
+        if value is None:
+            return None
+        if name not in self._intervals:
+            self._intervals[name] = self._intervals_of(name)
+        low, high = self._intervals[name][run]
+        # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
+        alike = 100 * (LEVEL / 2) ** (1 / self._questions(name, run))
+        if low is not None and value == 100:
+            low = min(low, alike)
+        if high is not None and value == 0:
+            high = max(high, 100 - alike)
+        return Estimate(value, low, high)
 
     @cached_property
-    def _estimates(self) -> dict[Name, list[Estimate | None]]:
+    def _intervals(self) -> dict[Name, list[Interval]]:
         return {}
 
-    def _estimates_of(self, name: Name) -> list[Estimate | None]:
-        """Return a mean of all runs: their intervals are made together."""
+    def _intervals_of(self, name: Name) -> list[Interval]:
+        """Return the intervals of a mean of all runs, which are made together."""
         runs = range(len(self.identities))
-        questions = [self._questions(name, run) for run in runs]
-        draws = padded(self._draws(name, runs), np.array(questions))
-        values = self.values[name].tolist()
-        estimates: list[Estimate | None] = []
-        for value, ends, count in zip(values, _ends(draws, values, 0.0), questions, strict=True):
-            estimates.append(None if np.isnan(value) else _estimate(value, ends, count))
-        return estimates
+        questions = np.array([self._questions(name, run) for run in runs])
+        draws = padded(self._draws(name, runs), questions)
+        return _ends(draws, self.values[name].tolist(), 0.0)
 
     def difference(self, name: Name, run: int, base: int) -> Gap:
         """Return the mean of a run minus that of a base; if they change places, its sign does."""
@@ -197,34 +212,23 @@ class Means:
         low, high = _ends(new_draws / old_draws, [value], 0.0, np.inf)[0]
         return Estimate(value, low, high)
 
-    def shown(self, tests: Sequence[Test]) -> dict[Test, bool]:
-        """Return which differences of a family are shown, two-sided, all together at 5 %."""
-        most = np.zeros(DRAWS, dtype=np.float32)
+    def shown(self, names: Sequence[Name], pairs: Sequence[tuple[int, int]]) -> dict[Test, bool]:
+        """Return which differences of a family are shown, two-sided, all together at 5 %.
+
+        The family is all `names` of all `pairs` of runs.
+        """
+        farthest = np.zeros(DRAWS, dtype=np.float32)
         sizes: dict[Test, float] = {}
-        by_name: dict[Name, list[tuple[int, int]]] = {}
-        for name, run, base in tests:
-            by_name.setdefault(name, []).append((run, base))
-        for name, pairs_of_name in by_name.items():
-            sample = self._sample(name, {run for pair in pairs_of_name for run in pair})
-            for start in range(0, len(pairs_of_name), BLOCK):
-                pairs = pairs_of_name[start : start + BLOCK]
-                better, worse = sample.ahead(pairs)
-                gaps = sample.gaps(better, worse)
-                centre = gaps.mean(axis=1)
-                spread = gaps.std(axis=1)
-                is_test = np.isfinite(spread) & (spread > 0)
-                if is_test.any():
-                    sizes_of_draws = np.abs(gaps[is_test] - centre[is_test, None])
-                    sizes_of_draws /= spread[is_test, None]
-                    most = np.maximum(most, sizes_of_draws.max(axis=0))
-                wrong_side = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
-                excludes_zero = wrong_side < LEVEL / 2 * (DRAWS - 1)
-                statistic = centre / np.where(is_test, spread, np.inf)
-                size = normal(statistic, sample.freedom[better, worse])
-                counts = excludes_zero & is_test & self._can_be_tested(name, pairs)
-                for pair, value in zip(pairs, np.where(counts, size, 0.0).tolist(), strict=True):
-                    sizes[name, pair[0], pair[1]] = value
-        yardstick = float(np.quantile(most, 1 - LEVEL))
+        for name in names:
+            sample = self._sample(name, {run for pair in pairs for run in pair})
+            for start in range(0, len(pairs), BLOCK):
+                block = pairs[start : start + BLOCK]
+                deviation, size = sample.test(block)
+                farthest = np.maximum(farthest, deviation)
+                counts = np.where(self._can_be_tested(name, block), size, 0.0)
+                for (run, base), counted in zip(block, counts.tolist(), strict=True):
+                    sizes[name, run, base] = counted
+        yardstick = float(np.quantile(farthest, 1 - LEVEL))
         return {test: size > yardstick for test, size in sizes.items()}
 
     def lower_than(self, names: Sequence[Name], run: int, base: int, margin: float) -> list[Name]:
@@ -332,6 +336,24 @@ class _Sample:
         questions = harmonic(self.questions[runs], self.questions[bases])
         return padded(self.draws[runs] - self.draws[bases], questions, -1.0)
 
+    def test(self, pairs: Sequence[tuple[int, int]]) -> tuple[Draws, Floats]:
+        """Return what the differences of pairs of runs are tested by.
+
+        In each draw the farthest that one is from its mean, and for each pair how far 0 is; both in
+        units of the difference's spread. Where 0 is in the interval it is not far: 0.
+        """
+        better, worse = self.ahead(pairs)
+        gaps = self.gaps(better, worse)
+        centre = gaps.mean(axis=1)
+        spread = gaps.std(axis=1)
+        varies = np.isfinite(spread) & (spread > 0)
+        deviations = np.abs(gaps[varies] - centre[varies, None]) / spread[varies, None]
+        wrong_side = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
+        excludes_zero = wrong_side < LEVEL / 2 * (DRAWS - 1)
+        statistic = centre / np.where(varies, spread, np.inf)
+        size = normal(statistic, self.freedom[better, worse])
+        return deviations.max(axis=0, initial=0.0), np.where(excludes_zero & varies, size, 0.0)
+
 
 def normal(statistic: Floats, freedom: Floats) -> Floats:
     """Return the standard normal value as far out as one of Student's t (Wallace 1959)."""
@@ -342,18 +364,6 @@ def normal(statistic: Floats, freedom: Floats) -> Floats:
 def harmonic(first: Floats | float, second: Floats | float) -> Floats:
     """Return the number of questions behind a difference: two means of it have its variance."""
     return np.asarray(2 / (1 / np.asarray(first) + 1 / np.asarray(second)))
-
-
-def _estimate(value: float, ends: Interval, questions: float) -> Estimate:
-    """Return a mean of a number of questions with its interval."""
-    low, high = ends
-    # Where all rows are alike: Clopper and Pearson's end, which a few rows need.
-    alike = 100 * (LEVEL / 2) ** (1 / questions)
-    if low is not None and value == 100:
-        low = min(low, alike)
-    if high is not None and value == 0:
-        high = max(high, 100 - alike)
-    return Estimate(value, low, high)
 
 
 def _ends(

@@ -109,11 +109,13 @@ def _difference(run: RunInfo, alike: Sequence[RunInfo]) -> str:
             # A text says what it is, and whose number follows.
             says_enough = differing or isinstance(options[key], str)
             differing.append(str(options[key]) if says_enough else f"{key} {options[key]}")
-    revisions = {other.model_revision for other in alike}
+    revisions = {info.model_revision for info in alike}
     if not differing and run.model_revision and len(revisions) > 1:
         differing.append(f"revision {run.model_revision[:12]}")
     text = visible(", ".join(differing))
-    return f" ({text})" if 0 < len(text) <= 60 else ""
+    if 0 < len(text) <= 60:
+        return f" ({text})"
+    return ""
 
 
 def _telling_options(runs: Sequence[RunInfo]) -> list[str]:
@@ -153,9 +155,9 @@ def _window(name: str, start: int, most: int) -> str:
     if len(name) <= most:
         return name
     first = max(0, min(start - 2 * most // 3, len(name) - most))
-    part = name[first : first + most]
+    window = name[first : first + most]
     if first:
-        part = f"…{part[1:]}"
+        window = f"…{window[1:]}"
     if first + most < len(name):
-        part = f"{part[:-1]}…"
-    return part
+        window = f"{window[:-1]}…"
+    return window

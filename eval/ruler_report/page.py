@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from ruler_report.columns import MEAN, Name
 from ruler_report.conclusion import Conclusion
 from ruler_report.contents import Contents
 from ruler_report.drawing import COLOURS
+from ruler_report.effective_length import EffectiveLength
 from ruler_report.frame import Cell
 from ruler_report.margin import MarginTest
-from ruler_report.means import Estimate, Gap
+from ruler_report.means import Gap
 from ruler_report.tables import comparison
 from ruler_report.typesetting import (
     TEMPLATES,
@@ -68,7 +69,9 @@ class Report(Printable):
     def failure(self) -> str:
         """Which run `score` refuses; empty if none."""
         names = [self.conclusion.names[run] for run in self.conclusion.refused]
-        return f"`score` refuses {', '.join(names)}; see the warnings" if names else ""
+        if names:
+            return f"`score` refuses {', '.join(names)}; see the warnings"
+        return ""
 
     def display_parts(self) -> list[Table | str]:
         """Return the first sentence, the first table, what scores rest on, and the file."""
@@ -109,7 +112,9 @@ class Comparison(Printable):
         """That of the margin; else 3 where a run has no rank, so that nothing can be told."""
         if self.margin:
             return self.margin.exit_status
-        return 0 if self.conclusion.compared else 3
+        if self.conclusion.compared:
+            return 0
+        return 3
 
     @property
     def gap(self) -> Gap | None:
@@ -143,7 +148,9 @@ class Comparison(Printable):
 
 def record_of(conclusion: Conclusion, *, compares: bool = True) -> dict[str, Any]:
     """Return a conclusion as plain values; without `compares` no differences of cells."""
-    compared = conclusion.compared if compares else []
+    differences = []
+    if compares:
+        differences = [_differences(conclusion, run) for run in conclusion.compared]
     return {
         "headline": words.headline(conclusion),
         "further": words.further(conclusion),
@@ -156,45 +163,54 @@ def record_of(conclusion: Conclusion, *, compares: bool = True) -> dict[str, Any
         "base": conclusion.names[conclusion.base],
         "scores": {"first": conclusion.score_name, "beside": conclusion.beside_name},
         "runs": [_run_record(conclusion, run) for run in conclusion.order],
-        "differences": [_differences(conclusion, run) for run in compared],
+        "differences": differences,
     }
 
 
 def _run_record(conclusion: Conclusion, run: int) -> dict[str, Any]:
     """Return what is concluded of a run."""
     scores = conclusion.runs[run]
-    ranks = conclusion.ranks.get(run)
-    effective = conclusion.effective(run)
     return {
         "name": conclusion.names[run],
         "model": scores.run.model,
-        "rank": list(ranks) if ranks else None,
+        "rank": conclusion.ranks.get(run),
         "unranked": conclusion.frame.unranked.get(run, ""),
         "refusals": list(scores.validity.refusals),
         "claimed": scores.claimed,
         "validity": scores.validity_line,
         "answered": scores.answered,
         "rows": scores.rows,
-        "effective": effective.length if effective else None,
-        "effective_possible": list(effective.possible) if effective else [],
-        "threshold": effective.threshold if effective else None,
+        **_record_of_reach(conclusion.effective(run)),
         "means": [_mean_record(conclusion, name, run) for name in conclusion.columns],
     }
 
 
-def _mean_record(conclusion: Conclusion, name: Name, run: int) -> dict[str, Any]:
-    estimate = conclusion.estimate(name, run) or Estimate(float("nan"), None, None)
-    task, length = name
+def _record_of_reach(effective: EffectiveLength | None) -> dict[str, Any]:
+    """Return an effective length, and what else is not excluded."""
+    if effective is None:
+        return {"effective": None, "effective_possible": (), "threshold": None}
     return {
-        "name": name_of(name),
-        "task": task,
-        "length": length,
-        "score": None if estimate.value != estimate.value else estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "beside": conclusion.value_beside(name, run),
-        "n": sum(conclusion.number(cell, run) for cell in conclusion.columns[name].cells),
+        "effective": effective.length,
+        "effective_possible": effective.possible,
+        "threshold": effective.threshold,
     }
+
+
+def _record_of_name(name: Name) -> dict[str, Any]:
+    """Return the name of a mean, with its task or category and its length."""
+    task, length = name
+    return {"name": name_of(name), "task": task, "length": length}
+
+
+def _mean_record(conclusion: Conclusion, name: Name, run: int) -> dict[str, Any]:
+    record = _record_of_name(name)
+    record |= {"score": None, "low": None, "high": None}
+    estimate = conclusion.estimate(name, run)
+    if estimate:
+        record |= {"score": estimate.value, "low": estimate.low, "high": estimate.high}
+    record["beside"] = conclusion.value_beside(name, run)
+    record["n"] = sum(conclusion.number(cell, run) for cell in conclusion.columns[name].cells)
+    return record
 
 
 def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
@@ -203,18 +219,7 @@ def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
     for name in conclusion.columns:
         gap = conclusion.gap(name, run)
         if gap is not None:
-            task, length = name
-            gaps.append(
-                {
-                    "name": name_of(name),
-                    "task": task,
-                    "length": length,
-                    "value": gap.value,
-                    "low": gap.low,
-                    "high": gap.high,
-                    "shown": gap.shown,
-                }
-            )
+            gaps.append(_record_of_name(name) | asdict(gap))
     return {
         "run": conclusion.names[run],
         "verdict": conclusion.verdict(run, conclusion.base),
@@ -226,7 +231,11 @@ def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
 
 def html_page(conclusion: Conclusion, contents: Contents, *, sorts: bool) -> str:
     """Return the report as one self-contained page; no script runs but that which sorts a board."""
-    script = board.script() if sorts else ""
+    sortable = {"board": "", "script": "", "policy": ""}
+    if sorts:
+        script = board.script()
+        table = board.html(conclusion)
+        sortable = {"board": table, "script": script, "policy": board.policy(script)}
     return render(
         "report.html.j2",
         page=contents,
@@ -234,9 +243,7 @@ def html_page(conclusion: Conclusion, contents: Contents, *, sorts: bool) -> str
         signs=SIGNS,
         spelled=words.SPELLED,
         families=words.FAMILIES,
-        board=board.html(conclusion) if sorts else "",
-        script=script,
-        policy=board.policy(script) if sorts else "",
+        **sortable,
     )
 
 

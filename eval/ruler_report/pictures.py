@@ -16,11 +16,10 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, quote
-from ruler_report.columns import MEAN, Name
+from ruler_report.columns import MEAN
 from ruler_report.conclusion import Conclusion
 from ruler_report.drawing import Drawing, Heat, Lines, Panel, Point
-from ruler_report.frame import Floats
-from ruler_report.means import Estimate
+from ruler_report.means import Estimate, Gap
 from ruler_report.names import SHORT, options_of, shortened
 from ruler_report.typesetting import format_length, format_number
 
@@ -43,13 +42,11 @@ def short_names(conclusion: Conclusion) -> list[str]:
     return [short[run] for run in conclusion.order]
 
 
-def point_of(estimate: Estimate | None) -> Point | None:
+def point_of(estimate: Estimate) -> Point:
     """Return a mean as pictures draw it; without an interval its ends are the mean."""
-    if estimate is None:
-        return None
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    return Point(estimate.value, low, high)
+    if estimate.low is None or estimate.high is None:
+        return Point(estimate.value, estimate.value, estimate.value)
+    return Point(estimate.value, estimate.low, estimate.high)
 
 
 def lengths_picture(conclusion: Conclusion) -> Drawing | None:
@@ -59,37 +56,41 @@ def lengths_picture(conclusion: Conclusion) -> Drawing | None:
         return None
     names = short_names(conclusion)
     up = f"mean of {counted(len(conclusion.frame.tasks), 'task')}, %"
-    title = "Score by length"
-    alt = f"{title}, {up}: {_means_in_words(conclusion, names)}."
+    alt = f"Score by length, {up}: {_means_in_words(conclusion, names)}."
     if len(names) > MANY:
-        grid = np.array(
-            [
-                [_number(conclusion.value((None, length), run)) for length in lengths]
-                for run in conclusion.order
-            ]
-        )
-        heads = [format_length(length) for length in lengths]
-        panel = Heat("", grid, names, heads, ACROSS)
-        return Drawing("lengths", f"{title}, {up}", alt, [panel], panel.size)
-    lines = [_line(conclusion, None, run) for run in conclusion.order]
+        heat = _heat_by_length(conclusion, names)
+        return Drawing("lengths", f"Score by length, {up}", alt, [heat], heat.size)
+    title = "Score by length"
     beside = []
     if len(names) <= FEW:
         beside = [_line_beside(conclusion, run) for run in conclusion.order]
         title += f"; dotted: {conclusion.beside_name} score"
-    key = (conclusion.score_name, conclusion.beside_name) if len(names) == 1 else None
-    panel_of_lines = Lines(
+    key = None
+    if len(names) == 1:
+        key = conclusion.score_name, conclusion.beside_name
+    threshold = _threshold(conclusion)
+    if threshold is not None:
+        title += f"; dashed: {threshold:g}"
+    panel = Lines(
         title="",
-        lines=lines,
+        lines=[_line(conclusion, None, run) for run in conclusion.order],
         ticks=_ticks(lengths),
         across=ACROSS,
         up=up,
-        threshold=_threshold(conclusion),
+        threshold=threshold,
         beside=beside,
         key=key,
     )
-    if panel_of_lines.threshold is not None:
-        title += f"; dashed: {panel_of_lines.threshold:g}"
-    return Drawing("lengths", title, alt, [panel_of_lines], (4.3, 2.35), _series(names))
+    return Drawing("lengths", title, alt, [panel], (4.3, 2.35), _series(names))
+
+
+def _heat_by_length(conclusion: Conclusion, names: Sequence[str]) -> Heat:
+    """Return the means of many runs by length, a line for each run."""
+    lengths = conclusion.frame.lengths
+    values = np.full((len(names), len(lengths)), math.nan)
+    for line, run in zip(values, conclusion.order, strict=True):
+        line[:] = [conclusion.means.values[None, length][run] for length in lengths]
+    return Heat("", values, names, [*map(format_length, lengths)], ACROSS)
 
 
 def tasks_picture(conclusion: Conclusion) -> Drawing | None:
@@ -111,9 +112,9 @@ def _line(conclusion: Conclusion, name: str | None, run: int) -> dict[float, Poi
     """Return the points of a mean by the logarithm of the length."""
     points = {}
     for length in conclusion.frame.lengths:
-        point = point_of(conclusion.estimate((name, length), run))
-        if point is not None:
-            points[math.log2(length)] = point
+        estimate = conclusion.estimate((name, length), run)
+        if estimate is not None:
+            points[math.log2(length)] = point_of(estimate)
     return points
 
 
@@ -133,14 +134,18 @@ def _ticks(lengths: Sequence[int]) -> dict[float, str]:
 
 def _series(names: Sequence[str]) -> Sequence[str]:
     """Return the names of a key; one run needs none."""
-    return names if len(names) > 1 else ()
+    if len(names) > 1:
+        return names
+    return ()
 
 
 def _threshold(conclusion: Conclusion) -> float | None:
     """Return the paper's threshold if it is that of all runs."""
     reaches = [conclusion.paper_length(run) for run in conclusion.order]
     thresholds = {reach.threshold for reach in reaches if reach}
-    return thresholds.pop() if len(thresholds) == 1 else None
+    if len(thresholds) != 1:
+        return None
+    return thresholds.pop()
 
 
 def _means_in_words(conclusion: Conclusion, names: Sequence[str]) -> str:
@@ -152,10 +157,6 @@ def _means_in_words(conclusion: Conclusion, names: Sequence[str]) -> str:
             numbers.append(f"{value} at {format_length(length)}")
         texts.append(f"{name} {', '.join(numbers)}")
     return "; ".join(texts)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def depth_picture(conclusion: Conclusion) -> Drawing | None:
@@ -211,53 +212,51 @@ def differences_picture(conclusion: Conclusion) -> Drawing | None:
     if not compared:
         return None
     short = shortened(conclusion.names, SHORT)
-    names = [short[run] for run in compared]
-    tasks: list[str | None] = [*conclusion.frame.tasks, None]
-    lengths: list[int | None] = [*conclusion.frame.lengths, None]
-    rows = [task or "mean" for task in tasks]
-    if len(compared) > FEW:  # a row for each run, its differences over all lengths
-        cells: list[list[Name]] = [[(task, None) for task in tasks]]
-        values, texts = _differences(conclusion, compared, cells)
-        words = [line[0] for line in texts]
-        panels = [Heat("", values[:, 0], names, rows, "task", texts=words, limits=POINTS)]
+    tasks = [*conclusion.frame.tasks, None]
+    titles = [*conclusion.frame.tasks, "mean"]
+    panels = []
+    if len(compared) > FEW:
+        lines = [[conclusion.gap((task, None), run) for task in tasks] for run in compared]
+        panels.append(_heat_of_gaps("", lines, [short[run] for run in compared], titles, "task"))
     else:
-        columns = [format_length(length) if length else "mean" for length in lengths]
-        cells = [[(task, length) for length in lengths] for task in tasks]
-        values, texts = _differences(conclusion, compared, cells)
-        panels = []
-        for name, grid, words_of_run in zip(names, values, texts, strict=True):
-            heat = Heat(name, grid, rows, columns, ACROSS, texts=words_of_run, limits=POINTS)
-            panels.append(heat)
+        lengths = [*conclusion.frame.lengths, None]
+        heads = [*map(format_length, conclusion.frame.lengths), "mean"]
+        for run in compared:
+            lines = [[conclusion.gap((task, length), run) for length in lengths] for task in tasks]
+            panels.append(_heat_of_gaps(short[run], lines, titles, heads, ACROSS))
     title = f"Minus {short[conclusion.base]}, in percentage points; * shown in its family"
     means = [f"{short[run]} {conclusion.gap(MEAN, run)}" for run in compared]
     alt = f"{title}. Means: {'; '.join(means)}."
     return Drawing("differences", title, alt, panels, panels[0].size)
 
 
-def _differences(
-    conclusion: Conclusion, runs: Sequence[int], cells: Sequence[Sequence[Name]]
-) -> tuple[Floats, list[list[list[str]]]]:
-    """Return differences of runs and their texts: runs by rows by columns."""
-    values = np.full((len(runs), len(cells), len(cells[0])), math.nan)
-    texts = []
-    for place, run in enumerate(runs):
-        words = []
-        for y, line in enumerate(cells):
-            words.append([""] * len(line))
-            for x, name in enumerate(line):
-                gap = conclusion.gap(name, run)
-                if gap is not None:
-                    values[place, y, x] = gap.value
-                    words[y][x] = signed(gap.value, shown=gap.shown)
-        texts.append(words)
-    return values, texts
+def _heat_of_gaps(
+    title: str,
+    lines: Sequence[Sequence[Gap | None]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    across: str,
+) -> Heat:
+    """Return differences as coloured cells."""
+    values = np.full((len(rows), len(columns)), math.nan)
+    texts = [[""] * len(columns) for _ in rows]
+    for row, line in enumerate(lines):
+        for column, gap in enumerate(line):
+            if gap is not None:
+                values[row, column] = gap.value
+                texts[row][column] = signed(gap)
+    return Heat(title, values, rows, columns, across, texts=texts, limits=POINTS)
 
 
-def signed(value: float, *, shown: bool) -> str:
+def signed(gap: Gap) -> str:
     """Return a difference as a whole number with its sign; a star if it is shown."""
-    rounded = round(value)
-    text = f"{rounded:+d}" if rounded else "0"
-    return f"{text}*" if shown else text
+    text = "0"
+    rounded = round(gap.value)
+    if rounded:
+        text = f"{rounded:+d}"
+    if gap.shown:
+        text += "*"
+    return text
 
 
 def against(
@@ -273,18 +272,16 @@ def against(
     places = _places(conclusion, name, attributes)
     if MEAN not in conclusion.columns:
         return None
-    without = [run for run in conclusion.order if run not in places]
-    whole = conclusion.value(MEAN, without[0]) if without else None
-    names: list[str | None] = [None, *conclusion.categories]
     panels: list[Panel] = []
     series: list[str] = []
     ticks = _ticks_of_numbers(sorted({*places.values()}))
-    for category in names:
-        means = {run: conclusion.estimate((category, None), run) for run in places}
-        lines = _lines_against(conclusion, name, places, means)
+    for category in (None, *conclusion.categories):
+        lines = _lines_against(conclusion, name, places, category)
         series = [*lines]
         title = category or f"mean of {counted(len(conclusion.frame.tasks), 'task')}"
-        threshold = whole if category is None else None
+        threshold = None
+        if category is None:
+            threshold = _mean_without_number(conclusion, places)
         panels.append(Lines(title, [*lines.values()], ticks, name, threshold=threshold))
     title = f"Score in percent by {name}, with 95 % intervals"
     texts = [
@@ -292,6 +289,14 @@ def against(
     ]
     alt = f"{title}: {', '.join(texts)}."
     return Drawing("against", title, alt, panels, (2.9, 2.0), _series(series))
+
+
+def _mean_without_number(conclusion: Conclusion, places: Mapping[int, float]) -> float | None:
+    """Return the mean of the best run that has no number; None if all have one."""
+    for run in conclusion.order:
+        if run not in places:
+            return conclusion.value(MEAN, run)
+    return None
 
 
 def _places(
@@ -314,19 +319,16 @@ def _places(
 
 
 def _lines_against(
-    conclusion: Conclusion,
-    name: str,
-    places: Mapping[int, float],
-    means: Mapping[int, Estimate | None],
+    conclusion: Conclusion, name: str, places: Mapping[int, float], category: str | None
 ) -> dict[str, dict[float, Point]]:
     """Return the points of each series by their places on the axis."""
     positions = axis_positions(sorted({*places.values()}))
     lines: dict[str, dict[float, Point]] = {}
     for run, value in sorted(places.items(), key=lambda item: item[1]):
-        point = point_of(means[run])
-        if point is not None:
+        estimate = conclusion.estimate((category, None), run)
+        if estimate is not None:
             line = lines.setdefault(_series_of(conclusion, run, [*places], name), {})
-            line[positions[value]] = point
+            line[positions[value]] = point_of(estimate)
     return lines
 
 
@@ -358,10 +360,13 @@ def place_of(
     info = conclusion.runs[run].run
     if name == STEP:
         match = _STEP.search(info.model) or _STEP.search(info.model_revision or "")
-        return float(match[1]) if match else None
+        if match is None:
+            return None
+        return float(match[1])
     value = options_of(info).get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def _varying(conclusion: Conclusion, attributes: Sequence[Mapping[str, float]]) -> list[str]:
@@ -381,7 +386,7 @@ def _series_of(conclusion: Conclusion, run: int, runs: Sequence[int], name: str)
     """Return what tells a line from others: the options that differ, but for the one drawn."""
     texts = []
     for key, value in options_of(conclusion.runs[run].run).items():
-        values = {str(options_of(conclusion.runs[other].run).get(key)) for other in runs}
+        values = {str(options_of(conclusion.runs[rival].run).get(key)) for rival in runs}
         if key != name and len(values) > 1:
             texts.append(str(value))
     return ", ".join(texts)

@@ -106,7 +106,9 @@ def procedure_of(run: RunInfo, name: str | None) -> Procedure | None:
     if name and run.procedure and name != run.procedure:
         reason = f"the run was made by procedure {run.procedure}; leave it out"
         raise UsageError(f"--procedure {quote(name)}", reason)
-    return find_procedure(name or run.procedure) if name or run.procedure else None
+    if name or run.procedure:
+        return find_procedure(name or run.procedure)
+    return None
 
 
 def ledger(run: RunInfo, procedure: Procedure) -> list[Entry]:

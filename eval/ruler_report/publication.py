@@ -79,7 +79,9 @@ class Publication(Printable):
     @property
     def exit_status(self) -> int:
         """3: nothing wrong was found, but not all could be checked."""
-        return 3 if self.notes else 0
+        if self.notes:
+            return 3
+        return 0
 
     def display_parts(self) -> tuple[str, ...]:
         """Return the lines."""

@@ -6,9 +6,8 @@ and MAJOR version of the data agree, whatever the suite and the tokenizer.
 """
 
 import re
-import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from os import PathLike
@@ -89,26 +88,6 @@ def folder_of(run: Run) -> str:
     return str(folder.resolve())
 
 
-def command_of(program: str, runs: Sequence[Run], options: Mapping[str, object]) -> str:
-    """Return the command line with these options; empty if a run is not a path.
-
-    >>> command_of("report", ["x"], {"--margin": 0, "--name": ["a b=y"], "-t": "", "-f": False})
-    "report x --margin 0 --name 'a b=y'"
-    """
-    if any(isinstance(run, Scores) for run in runs):
-        return ""
-    words = [*program.split(), *map(str, runs)]
-    for option, value in options.items():
-        if value is True:
-            words.append(option)
-        elif isinstance(value, list | tuple):
-            for item in value:
-                words += [option, str(item)]
-        elif value not in ("", None, False) or (value == 0 and value is not False):
-            words += [option, str(value)]
-    return shlex.join(words)
-
-
 def runs_of(runs: Sequence[Run] | Run) -> list[Run]:
     """Return runs as a list; one is a list of one."""
     if isinstance(runs, str | PathLike | Scores):
@@ -184,7 +163,9 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if isfinite(number) else None
+    if isfinite(number):
+        return number
+    return None
 
 
 def barred(runs: Sequence[Scores], *, claimed: bool) -> dict[int, str]:

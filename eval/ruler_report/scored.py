@@ -83,8 +83,9 @@ def score(
     scores = scores_of(place, data, revision=revision, model=model, protocol=protocol, tasks=chosen)
     if scores.validity.unanswered and not (partial and scores.answered):
         raise RulerError("; ".join([scores.shortfall, *scores.notes[:3]]))
-    is_written = not chosen or out is not None
-    return _scored(scores, folder if is_written else None, is_asked=out is not None)
+    if chosen and out is None:
+        return _scored(scores, None)
+    return _scored(scores, folder, is_asked=out is not None)
 
 
 def _folder_to_write(out: Path | str | None, place: Path) -> Path:
@@ -94,21 +95,34 @@ def _folder_to_write(out: Path | str | None, place: Path) -> Path:
         UsageError: it is a file, or holds a dataset, another run, or the scores of other answers.
     """
     from ruler_eval.running.run_dir import A_DATASET, RUN_FILE
-    from ruler_eval.scoring.scores import FILENAME, read_scores
+    from ruler_eval.scoring.scores import FILENAME
 
-    beside = place if place.is_dir() else place.parent
-    folder = Path(out) if out is not None else beside
-    where = f"--out {quote(str(folder))}" if out is not None else quote(str(place))
+    folder = place
+    if not place.is_dir():
+        folder = place.parent
+    where = quote(str(place))
+    dataset = A_DATASET
+    if out is not None:
+        folder = Path(out)
+        where = f"--out {quote(str(folder))}"
+        dataset = "holds a dataset; give another"
     if folder.exists() and not folder.is_dir():
         raise UsageError(where, "a file; give a folder")
     if (folder / MANIFEST).exists():
-        raise UsageError(where, A_DATASET if out is None else "holds a dataset; give another")
-    is_own = folder.resolve() == place.resolve()
-    if (folder / RUN_FILE).is_file() and not is_own:
-        raise UsageError(where, "holds another run; give another folder")
-    file = folder / FILENAME
-    if is_own or not file.exists():
+        raise UsageError(where, dataset)
+    if folder.resolve() == place.resolve():
         return folder
+    if (folder / RUN_FILE).is_file():
+        raise UsageError(where, "holds another run; give another folder")
+    if (folder / FILENAME).exists():
+        _check_scores_of(place, folder / FILENAME)
+    return folder
+
+
+def _check_scores_of(place: Path, file: Path) -> None:
+    """Raise UsageError if a file of scores is not of the answers at a place."""
+    from ruler_eval.scoring.scores import read_scores
+
     try:
         predictions = read_scores(file).predictions
     except RulerError as error:
@@ -116,7 +130,6 @@ def _folder_to_write(out: Path | str | None, place: Path) -> Path:
     if predictions not in ("", place.resolve().name):
         reason = f"has the scores of {quote(predictions)}; give another --out"
         raise UsageError(str(file), reason)
-    return folder
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,12 +152,12 @@ class Scored(Printable):
 
     def display_parts(self) -> tuple[Table | str, ...]:
         """Return the table of means, the mean with its interval, and what they rest on."""
-        parts: list[Table | str] = [self.table(), self.mean_line(), self.summary.validity]
-        if self.folder is not None:
-            from ruler_eval.scoring import scores, summary
+        printed = self.table(), self.mean_line(), self.summary.validity
+        if self.folder is None:
+            return printed
+        from ruler_eval.scoring import scores, summary
 
-            parts.append(f"{self.folder / scores.FILENAME} and {summary.FILENAME}")
-        return tuple(parts)
+        return *printed, f"{self.folder / scores.FILENAME} and {summary.FILENAME}"
 
     def table(self) -> Table:
         """Return the official means by task and length, in percent."""
@@ -187,10 +200,12 @@ class Scored(Printable):
 
 
 def _percent(cell: CellMeans | None) -> str:
-    return "" if cell is None or cell.official is None else f"{100 * cell.official:.2f}"
+    if cell is None or cell.official is None:
+        return ""
+    return f"{100 * cell.official:.2f}"
 
 
-def _scored(scores: Scores, folder: Path | None, *, is_asked: bool) -> Scored:
+def _scored(scores: Scores, folder: Path | None, *, is_asked: bool = False) -> Scored:
     """Write the scores, and return them as they print.
 
     `is_asked`: the user named the folder; of another one that cannot be written a note tells.

@@ -1,6 +1,7 @@
 """The tables of a report; every form of it shows the same ones, read from its conclusion."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from ruler_data.names import counted
@@ -37,49 +38,36 @@ SIDE_BY_SIDE = 6
 STAR = "*"
 
 
-def number(
-    estimate: Estimate | None, beside: float | None = None, *, digits: int = 1, shaded: bool = False
-) -> Cell:
-    """Return a mean as a cell, the other score beside it; empty where there is none."""
+def number(estimate: Estimate | None) -> Cell:
+    """Return a mean with its interval as a cell; empty where there is none."""
     if estimate is None:
         return ""
-    interval = ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f"{estimate.low:.1f}, {estimate.high:.1f}"
-    level = estimate.value if shaded else None
-    return Number(
-        format_number(estimate.value, digits), interval, format_number(beside, digits), level
-    )
+    return Number(format_number(estimate.value, 1), estimate.interval)
 
 
-def plain_number(value: float | None, beside: float | None, *, digits: int) -> Cell:
-    """Return a mean without its interval as a shaded cell; empty where there is none."""
+def value_cell(conclusion: Conclusion, name: Name, run: int, *, digits: int) -> Cell:
+    """Return a mean as a shaded cell, the other score beside it; empty where there is none."""
+    value = conclusion.value(name, run)
+    beside = format_number(conclusion.value_beside(name, run), digits)
+    return _shaded(value, digits, beside)
+
+
+def _shaded(value: float | None, digits: int, beside: str = "") -> Cell:
     if value is None:
         return ""
-    return Number(format_number(value, digits), "", format_number(beside, digits), level=value)
+    return Number(format_number(value, digits), beside=beside, level=value)
+
+
+def _beside(conclusion: Conclusion, name: Name, run: int) -> str:
+    """Return a mean of the other score; empty where there is none."""
+    return format_number(conclusion.value_beside(name, run), 1)
 
 
 def scores(conclusion: Conclusion) -> Table:
     """Return the first table of a page: tasks by lengths of one run, or a line for each run."""
-    return _grid(conclusion, 0) if len(conclusion.runs) == 1 else _lines(conclusion)
-
-
-def _grid(conclusion: Conclusion, run: int) -> Table:
-    """Return the scores of a run by task and length, the other score beside them."""
-    lengths = conclusion.frame.lengths
-    rows: list[tuple[Cell, ...]] = []
-    for task in conclusion.frame.tasks:
-        cells = (_value(conclusion, (task, length), run, digits=0) for length in lengths)
-        rows.append((task, *cells))
-    names: list[Name] = [(None, length) for length in lengths]
-    first = (plain_number(conclusion.value(name, run), None, digits=1) for name in names)
-    beside = (format_number(conclusion.value_beside(name, run), 1) for name in names)
-    rows.append(("mean", *first))
-    rows.append((f"mean, {conclusion.beside_name}", *beside))
-    caption = f"{conclusion.score_name.capitalize()} score, beside it the {conclusion.beside_name} "
-    caption += f"score ({SCORES[conclusion.beside_name]}), in percent by length in tokens"
-    head = ("task", *map(format_length, lengths))
-    return Table("scores", caption, head, tuple(rows), (len(rows) - 2, len(rows) - 1))
+    if len(conclusion.runs) == 1:
+        return _grid(conclusion, 0)
+    return _lines(conclusion)
 
 
 #: What a score is.
@@ -89,48 +77,49 @@ SCORES = {
 }
 
 
-def _value(conclusion: Conclusion, name: Name, run: int, *, digits: int) -> Cell:
-    value = conclusion.value(name, run)
-    return plain_number(value, conclusion.value_beside(name, run), digits=digits)
+def _grid(conclusion: Conclusion, run: int) -> Table:
+    """Return the scores of a run by task and length, the other score beside them."""
+    lengths = conclusion.frame.lengths
+    rows: list[tuple[Cell, ...]] = []
+    for task in conclusion.frame.tasks:
+        cells = [value_cell(conclusion, (task, length), run, digits=0) for length in lengths]
+        rows.append((task, *cells))
+    names: list[Name] = [(None, length) for length in lengths]
+    rows.append(("mean", *(_shaded(conclusion.value(name, run), 1) for name in names)))
+    score_beside = conclusion.beside_name
+    rows.append((f"mean, {score_beside}", *(_beside(conclusion, name, run) for name in names)))
+    caption = (
+        f"{conclusion.score_name.capitalize()} score, beside it the {score_beside} score "
+        f"({SCORES[score_beside]}), in percent by length in tokens"
+    )
+    head = ("task", *map(format_length, lengths))
+    return Table("scores", caption, head, tuple(rows), (len(rows) - 2, len(rows) - 1))
 
 
 def _lines(conclusion: Conclusion) -> Table:
     """Return rank, mean, effective length and means by length of every run."""
+    score_beside = conclusion.beside_name
     lengths = conclusion.frame.lengths
-    head = (
-        "run",
-        "rank",
-        "mean",
-        conclusion.beside_name,
-        "effective",
-        *map(format_length, lengths),
-    )
+    head = ("run", "rank", "mean", score_beside, "effective", *map(format_length, lengths))
     rows: list[tuple[Cell, ...]] = []
     for run in conclusion.order:
-        effective = conclusion.effective(run)
-        rows.append(
-            (
-                conclusion.names[run],
-                format_ranks(conclusion.ranks.get(run)) or "none",
-                number(conclusion.estimate(MEAN, run)),
-                format_number(conclusion.value_beside(MEAN, run), 1),
-                _reach(effective),
-                *(_mean(conclusion, length, run) for length in lengths),
-            )
-        )
-    other = conclusion.beside_name
+        cells: list[Cell] = [
+            conclusion.names[run],
+            format_ranks(conclusion.ranks.get(run)) or "none",
+            number(conclusion.estimate(MEAN, run)),
+            _beside(conclusion, MEAN, run),
+            _reach(conclusion.effective(run)),
+        ]
+        cells += [_shaded(conclusion.value((None, length), run), 1) for length in lengths]
+        rows.append(tuple(cells))
     caption = (
         f"Mean {conclusion.score_name} score of {counted(len(conclusion.frame.tasks), 'task')} in "
-        f"percent, overall and by length in tokens, beside it the {other} score "
-        f"({SCORES[other]}); ranks are all that the differences of the means leave open"
+        f"percent, overall and by length in tokens, beside it the {score_beside} score "
+        f"({SCORES[score_beside]}); ranks are all that the differences of the means leave open"
     )
     if any(reach and reach.is_own for reach in map(conclusion.effective, conclusion.order)):
         caption += "; effective length at 85 % of the run's own score at its shortest length"
     return Table("scores", caption, head, tuple(rows))
-
-
-def _mean(conclusion: Conclusion, length: int, run: int) -> Cell:
-    return plain_number(conclusion.value((None, length), run), None, digits=1)
 
 
 def _reach(effective: EffectiveLength | None) -> Cell:
@@ -138,102 +127,107 @@ def _reach(effective: EffectiveLength | None) -> Cell:
     if effective is None:
         return ""
     text = format_length(effective.length, effective.longest)
-    return Number(text, "" if text == effective.open_lengths else effective.open_lengths)
+    if text == effective.open_lengths:
+        return Number(text)
+    return Number(text, effective.open_lengths)
+
+
+def _names_by_task(conclusion: Conclusion) -> dict[str, Name]:
+    """Return tasks, then categories and the mean over all, by what they are called in a table."""
+    tasks = conclusion.frame.tasks
+    names: dict[str, Name] = {task: (task, None) for task in tasks}
+    names |= {f"mean: {category}": (category, None) for category in conclusion.categories}
+    names[f"mean of {counted(len(tasks), 'task')}"] = MEAN
+    return names
 
 
 def task_means(conclusion: Conclusion) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
-    names: list[Name] = [(task, None) for task in conclusion.frame.tasks]
-    names += [(category, None) for category in conclusion.categories]
-    names.append(MEAN)
-    heads = [_head(conclusion, name) for name in names]
-    grid: list[tuple[Cell, ...]] = []
-    for name, head in zip(names, heads, strict=True):
-        cells = [_value(conclusion, name, run, digits=1) for run in conclusion.order]
-        grid.append((head, *cells))
-    columns: tuple[str, ...] = ("task", *(conclusion.names[run] for run in conclusion.order))
-    marked = tuple(range(len(conclusion.frame.tasks), len(grid)))
-    if len(conclusion.runs) > SIDE_BY_SIDE:
-        columns = ("run", *heads)
-        grid = [
-            (conclusion.names[run], *(row[place] for row in grid))
-            for place, run in enumerate(conclusion.order, 1)
-        ]
-        marked = ()
+    names = _names_by_task(conclusion)
+    runs = conclusion.order
+    rows: list[tuple[Cell, ...]] = []
     caption = (
         f"Score of each task, mean over its lengths, in percent; beside it the "
         f"{conclusion.beside_name} score"
     )
-    return Table("tasks", caption, columns, tuple(grid), marked)
+    if len(runs) > SIDE_BY_SIDE:
+        for run in runs:
+            cells = [value_cell(conclusion, name, run, digits=1) for name in names.values()]
+            rows.append((conclusion.names[run], *cells))
+        return Table("tasks", caption, ("run", *names), tuple(rows))
+    for title, name in names.items():
+        rows.append((title, *(value_cell(conclusion, name, run, digits=1) for run in runs)))
+    head = ("task", *(conclusion.names[run] for run in runs))
+    return Table("tasks", caption, head, tuple(rows), _below_tasks(conclusion, rows))
 
 
-def _head(conclusion: Conclusion, name: Name) -> str:
-    """Return what a mean is called in the first column of a table."""
-    if name == MEAN:
-        return f"mean of {counted(len(conclusion.frame.tasks), 'task')}"
-    if name[0] in conclusion.frame.tasks:
-        return str(name[0])
-    return f"mean: {name[0]}"
+def _below_tasks(conclusion: Conclusion, rows: Sequence[object]) -> tuple[int, ...]:
+    """Return the places of the lines below those of the tasks."""
+    return tuple(range(len(conclusion.frame.tasks), len(rows)))
 
 
 def by_task(conclusion: Conclusion, run: int) -> Table:
     """Return the scores of every task and category of a run, with intervals."""
     lengths = conclusion.frame.lengths
-    names: list[Name] = [(task, None) for task in conclusion.frame.tasks]
-    names += [(category, None) for category in conclusion.categories]
-    names.append(MEAN)
     rows = []
-    for name in names:
-        cells = [number(conclusion.estimate((name[0], length), run)) for length in lengths]
-        exact = format_number(conclusion.value_beside(name, run), 1)
-        mean = number(conclusion.estimate(name, run))
-        rows.append((_head(conclusion, name), *cells, mean, exact))
+    for title, name in _names_by_task(conclusion).items():
+        names: list[Name] = [*((name[0], length) for length in lengths), name]
+        cells = [number(conclusion.estimate(of_length, run)) for of_length in names]
+        rows.append((title, *cells, _beside(conclusion, name, run)))
     head = ("task", *map(format_length, lengths), "mean", conclusion.beside_name)
     caption = "Score by task and length, in percent, with 95 % intervals"
-    marked = tuple(range(len(conclusion.frame.tasks), len(rows)))
-    return Table("by-task", caption, head, tuple(rows), marked)
+    return Table("by-task", caption, head, tuple(rows), _below_tasks(conclusion, rows))
 
 
 def comparison(conclusion: Conclusion, run: int) -> Table:
     """Return the differences of a run from the base by task and length."""
+    paired = "paired"
+    if not conclusion.is_paired(run):
+        paired = "unpaired"
+    caption = (
+        f"{conclusion.names[run]} minus {conclusion.names[conclusion.base]}, {paired}, in "
+        "percentage points, with 95 % intervals; * shown: the mean in the family of all means, "
+        "everything else in a family of its own, each of which errs in 5 %"
+    )
+
+    def cell(name: Name) -> Cell:
+        return gap_cell(conclusion.gap(name, run))
+
+    return _by_length(conclusion, "comparison", caption, cell)
+
+
+def retention(conclusion: Conclusion, run: int) -> Table:
+    """Return the scores of a run in percent of the base's, by task and length."""
+    base = conclusion.names[conclusion.base]
+    caption = f"{conclusion.names[run]} in percent of {base}, with 95 % intervals"
+
+    def cell(name: Name) -> Cell:
+        return number(conclusion.retention(name, run))
+
+    return _by_length(conclusion, "retention", caption, cell)
+
+
+def _by_length(
+    conclusion: Conclusion, name: str, caption: str, cell: Callable[[Name], Cell]
+) -> Table:
+    """Return a table of tasks and their mean, over all lengths and by length."""
     lengths = conclusion.frame.lengths
     rows = []
     for task in (*conclusion.frame.tasks, None):
-        names: list[Name] = [(task, None), *((task, length) for length in lengths)]
-        cells = [gap_cell(conclusion.gap(name, run)) for name in names]
+        cells = [cell((task, length)) for length in (None, *lengths)]
         rows.append((task or "mean", *cells))
-    base = conclusion.names[conclusion.base]
-    paired = "paired" if conclusion.is_paired(run) else "unpaired"
-    caption = (
-        f"{conclusion.names[run]} minus {base}, {paired}, in percentage points, with 95 % "
-        "intervals; * shown: the mean in the family of all means, everything else in a family of "
-        "its own, each of which errs in 5 %"
-    )
     head = ("task", "mean", *map(format_length, lengths))
-    return Table("comparison", caption, head, tuple(rows), (len(rows) - 1,))
+    return Table(name, caption, head, tuple(rows), (len(rows) - 1,))
 
 
 def gap_cell(gap: Gap | None) -> Cell:
     """Return a difference as a cell; a star if it is shown."""
     if gap is None:
         return ""
-    interval = ""
-    if gap.low is not None and gap.high is not None:
-        interval = f"{gap.low:+.1f}, {gap.high:+.1f}"
-    return Number(format_signed(gap.value), interval, mark=STAR if gap.shown else "")
-
-
-def retention(conclusion: Conclusion, run: int) -> Table:
-    """Return the scores of a run in percent of the base's, by task and length."""
-    lengths = conclusion.frame.lengths
-    rows = []
-    for task in (*conclusion.frame.tasks, None):
-        cells = [number(conclusion.retention((task, length), run)) for length in (None, *lengths)]
-        rows.append((task or "mean", *cells))
-    base = conclusion.names[conclusion.base]
-    caption = f"{conclusion.names[run]} in percent of {base}, with 95 % intervals"
-    head = ("task", "mean", *map(format_length, lengths))
-    return Table("retention", caption, head, tuple(rows), (len(rows) - 1,))
+    mark = ""
+    if gap.shown:
+        mark = STAR
+    return Number(format_signed(gap.value), gap.interval, mark=mark)
 
 
 def effective_lengths(conclusion: Conclusion) -> Table:
@@ -289,24 +283,22 @@ def failures(conclusion: Conclusion, run: int) -> Table:
 
 def costs(conclusion: Conclusion) -> Table:
     """Return scores beside what the answers cost, as far as their records tell."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for run in conclusion.order:
         cost = conclusion.cost(run)
-        speed = cost.tokens / cost.seconds if cost.tokens and cost.seconds else None
-        rows.append(
-            (
-                conclusion.names[run],
-                format_number(conclusion.value(MEAN, run), 1),
-                format_number(conclusion.value_beside(MEAN, run), 1),
-                f"{cost.lines:,}",
-                format_share(cost.truncated),
-                format_share(cost.empty),
-                "" if cost.tokens is None else f"{cost.tokens:,.0f}",
-                format_number(cost.seconds, 2),
-                "" if speed is None else f"{speed:,.0f}",
-                format_number(cost.money, 4),
-            )
-        )
+        cells: list[Cell] = [
+            conclusion.names[run],
+            format_number(conclusion.value(MEAN, run), 1),
+            _beside(conclusion, MEAN, run),
+            f"{cost.lines:,}",
+            format_share(cost.truncated),
+            format_share(cost.empty),
+            format_number(cost.tokens, 0),
+            format_number(cost.seconds, 2),
+            format_number(cost.speed, 0),
+            format_number(cost.money, 4),
+        ]
+        rows.append(tuple(cells))
     head = (
         "run", conclusion.score_name, conclusion.beside_name, "answers", "cut off", "empty",
         "tokens", "seconds", "tokens per second", "cost",
@@ -319,82 +311,98 @@ def costs(conclusion: Conclusion) -> Table:
     return Table("cost", caption, head, tuple(rows))
 
 
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper: its number, whose models it has, and the category of its tasks."""
+
+    number: str
+    group: str
+    category: str | None
+
+
 def beside_published(conclusion: Conclusion) -> Iterator[Table]:
     """Yield tables of published scores with the runs that can be compared with them, ranked."""
     if {*conclusion.frame.lengths}.isdisjoint(LENGTHS):
         return
-    for group, tables in PUBLISHED.items():
+    for group, numbers in PUBLISHED.items():
         runs = [
             run
             for run in conclusion.order
             if group_of(conclusion.runs[run]) == group and conclusion.paper_length(run)
         ]
-        for category, table in tables.items():
-            if runs:
-                yield _beside(conclusion, runs, group, category, table)
+        if runs:
+            for category, number in numbers.items():
+                yield _beside_paper(conclusion, runs, PaperTable(number, group, category))
 
 
-def _beside(
-    conclusion: Conclusion, runs: Sequence[int], group: str, category: str | None, table: str
-) -> Table:
+def _beside_paper(conclusion: Conclusion, runs: Sequence[int], paper: PaperTable) -> Table:
     """Return a table of the paper with some runs in it."""
     data = [conclusion.runs[run].run.data for run in runs]
-    on_other_rows = {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}
-    lines = _paper_lines(group, table)
-    ours = [_published_line(conclusion, run, group, category, table) for run in runs]
-    lines += ours
+    where = "on rows of this edition with other questions"
+    behind_names = ""
+    if {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}:
+        where = "on other rows"
+        behind_names = f", {where}"
+    lines_of_runs = [_published_line(conclusion, run, paper, behind_names) for run in runs]
+    lines = _paper_lines(paper) + lines_of_runs
     lines.sort(key=lambda line: -line.averages.get("wavg_inc", -1))
-    rows: list[tuple[Cell, ...]] = []
-    for line in lines:
-        cells = _published_cells(line, lines)
-        if line in ours and on_other_rows:
-            cells[0] += ", on other rows"
-        if category is None:
-            reach = format_length(line.effective, max(line.scores))
-            cells.append(reach.replace("none", "<4K"))
-        rows.append(tuple(cells))
-    where = "on other rows" if on_other_rows else "on rows of this edition with other questions"
-    title = category or "13 tasks"
+    rows = tuple(_published_cells(line, lines, paper) for line in lines)
+    title = paper.category or "13 tasks"
     caption = (
-        f"{title[0].upper()}{title[1:]}, beside the paper's {group} models (Table {table} of "
-        f"arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the runs are {where}, "
-        "so neither paired nor with intervals; by wAvg. (inc), ranks in brackets"
+        f"{title[0].upper()}{title[1:]}, beside the paper's {paper.group} models (Table "
+        f"{paper.number} of arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the "
+        f"runs are {where}, so neither paired nor with intervals; by wAvg. (inc), ranks in brackets"
     )
     head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS)
-    if category is None:
+    if paper.category is None:
         head = (*head, "effective")
-    marked = tuple(place for place, line in enumerate(lines) if line in ours)
-    return Table(f"published-{group}-{table}", caption, head, tuple(rows), marked)
+    marked = tuple(place for place, line in enumerate(lines) if line in lines_of_runs)
+    return Table(f"published-{paper.group}-{paper.number}", caption, head, rows, marked)
 
 
-def _paper_lines(group: str, table: str) -> list[Published]:
+def _paper_lines(paper: PaperTable) -> list[Published]:
     """Return the lines of a table of the paper, for its base or its aligned models."""
-    of_table = [line for line in published(PAPER) if line.table == table and line.group == group]
-    return [line for line in of_table if line.averages]
+    return [
+        line
+        for line in published(PAPER)
+        if line.table == paper.number and line.group == paper.group and line.averages
+    ]
 
 
-def _published_cells(line: Published, lines: Sequence[Published]) -> list[str]:
+def _published_cells(
+    line: Published, lines: Sequence[Published], paper: PaperTable
+) -> tuple[str, ...]:
     """Return the cells of a line: its model, its scores and its averages with their ranks."""
-    scores_of_line = [format_number(line.scores.get(length), 1) for length in LENGTHS]
-    averages = [_average_with_rank(line, average, lines) for average in AVERAGES]
-    return [line.model, *scores_of_line, *averages]
+    cells = [line.model]
+    cells += [format_number(line.scores.get(length), 1) for length in LENGTHS]
+    cells += [_average_with_rank(line, average, lines) for average in AVERAGES]
+    if paper.category is None:
+        reach = format_length(line.effective, max(line.scores))
+        cells.append(reach.replace("none", "<4K"))
+    return tuple(cells)
 
 
 def _published_line(
-    conclusion: Conclusion, run: int, group: str, category: str | None, table: str
+    conclusion: Conclusion, run: int, paper: PaperTable, behind_name: str
 ) -> Published:
     """Return a run as a line of a table of the paper."""
-    means = {length: conclusion.value((category, length), run) for length in LENGTHS}
-    means_of_run = {length: mean for length, mean in means.items() if mean is not None}
+    scores_of_run = {}
+    for length in LENGTHS:
+        mean = conclusion.value((paper.category, length), run)
+        if mean is not None:
+            scores_of_run[length] = mean
     averages = {}
-    if tuple(means_of_run) == LENGTHS and conclusion.frame.lengths == LENGTHS:
+    if tuple(scores_of_run) == LENGTHS and conclusion.frame.lengths == LENGTHS:
         for kind in AVERAGES:
             shares = weights(len(LENGTHS), kind).tolist()
-            products = zip(shares, means_of_run.values(), strict=True)
+            products = zip(shares, scores_of_run.values(), strict=True)
             averages[kind] = sum(share * mean for share, mean in products)
+    effective = None
     reach = conclusion.paper_length(run)
-    effective = reach.length if reach else None
-    return Published(table, group, conclusion.names[run], effective, means_of_run, averages, {})
+    if reach:
+        effective = reach.length
+    model = f"{conclusion.names[run]}{behind_name}"
+    return Published(paper.number, paper.group, model, effective, scores_of_run, averages, {})
 
 
 def _average_with_rank(line: Published, name: str, lines: Sequence[Published]) -> str:
@@ -404,7 +412,9 @@ def _average_with_rank(line: Published, name: str, lines: Sequence[Published]) -
     value = line.averages[name]
     rivals = [rival.averages[name] for rival in lines if name in rival.averages]
     rank = ranks([value, *rivals])[0]
-    return f"{value:.1f}" if name == "avg" else f"{value:.1f} ({rank})"
+    if name == "avg":
+        return f"{value:.1f}"
+    return f"{value:.1f} ({rank})"
 
 
 def facts(run: Scores) -> Table:

@@ -108,12 +108,40 @@ def spreadsheet(text: str) -> str:
     ("'=1+1", 'vt')
     """
     cell = visible(text)
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    if cell.startswith(_FORMULA):
+        return f"'{cell}"
+    return cell
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
-    """Return a number with fixed digits; nothing for None."""
-    return "" if value is None else f"{value:.{digits}f}"
+    """Return a number with fixed digits; without any in groups of thousands; nothing for None.
+
+    >>> format_number(0.5), format_number(12345.6, 0), format_number(None)
+    ('0.50', '12,346', '')
+    """
+    if value is None:
+        return ""
+    if digits == 0:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}f}"
+
+
+def format_interval(low: float | None, high: float | None, form: str) -> str:
+    """Return the ends of an interval, each in a form; nothing where there are none.
+
+    >>> format_interval(-7.25, 8, "+.1f")
+    '-7.2, +8.0'
+    """
+    if low is None or high is None:
+        return ""
+    return f"{low:{form}}, {high:{form}}"
+
+
+def with_interval(value: str, interval: str) -> str:
+    """Return a value, behind it its interval in brackets if there is one."""
+    if interval:
+        return f"{value} [{interval}]"
+    return value
 
 
 def format_signed(value: float) -> str:
@@ -122,7 +150,9 @@ def format_signed(value: float) -> str:
     >>> format_signed(1.26), format_signed(-0.04)
     ('+1.3', '0.0')
     """
-    return f"{value:+.1f}" if f"{abs(value):.1f}" != "0.0" else "0.0"
+    if f"{abs(value):.1f}" != "0.0":
+        return f"{value:+.1f}"
+    return "0.0"
 
 
 def format_length(length: int | None, longest: int | None = None) -> str:
@@ -138,7 +168,9 @@ def format_length(length: int | None, longest: int | None = None) -> str:
     if not length:
         return "none"
     text = short_length(length)
-    return f"≥{text}" if length == longest else text
+    if length == longest:
+        return f"≥{text}"
+    return text
 
 
 def format_share(share: float) -> str:
@@ -149,7 +181,9 @@ def format_share(share: float) -> str:
     """
     if 0 < share < 0.01:
         return "<1 %"
-    return ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
+    if 0.99 < share < 1:
+        return ">99 %"
+    return f"{100 * share:.0f} %"
 
 
 def name_of(name: tuple[str | None, int | None]) -> str:
@@ -160,13 +194,19 @@ def name_of(name: tuple[str | None, int | None]) -> str:
     """
     task, length = name
     if task is None:
-        return "mean" if length is None else format_length(length)
-    return task if length is None else f"{task} at {format_length(length)}"
+        if length is None:
+            return "mean"
+        return format_length(length)
+    if length is None:
+        return task
+    return f"{task} at {format_length(length)}"
 
 
 def join(names: Sequence[str]) -> str:
     """Return names as a list in a sentence."""
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    if len(names) > 1:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0]
 
 
 def first_of(names: Sequence[str], noun: str) -> str:
@@ -177,7 +217,9 @@ def first_of(names: Sequence[str], noun: str) -> str:
     """
     text = ", ".join(names[:3])
     more = len(names) - 3
-    return f"{text} and {counted(more, f'more {noun}')}" if more > 0 else text
+    if more > 0:
+        return f"{text} and {counted(more, f'more {noun}')}"
+    return text
 
 
 #: The templates of pages.
@@ -238,12 +280,12 @@ class Number:
     def short(self) -> str:
         """The number without its interval."""
         text = self.value + self.mark
-        return f"{text} ({self.beside})" if self.beside else text
+        if self.beside:
+            return f"{text} ({self.beside})"
+        return text
 
     def __str__(self) -> str:
-        text = self.value
-        if self.interval:
-            text += f" [{self.interval}]"
+        text = with_interval(self.value, self.interval)
         if self.beside:
             text += f" ({self.beside})"
         return text + self.mark

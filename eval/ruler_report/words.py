@@ -37,7 +37,9 @@ def format_ranks(ranks: Ranks | None) -> str:
     if ranks is None:
         return ""
     low, high = ranks
-    return f"{low}" if low == high else f"{low}-{high}"
+    if low == high:
+        return f"{low}"
+    return f"{low}-{high}"
 
 
 def frame_line(conclusion: Conclusion) -> str:
@@ -64,15 +66,15 @@ def headline(conclusion: Conclusion) -> str:
         return _alone(conclusion)
     if not conclusion.ranks:
         return f"No run is ranked: {_why_no_ranks(conclusion)}."
-    best, *others = [run for run in conclusion.order if run in conclusion.ranks]
+    best, *rivals = [run for run in conclusion.order if run in conclusion.ranks]
     name = conclusion.names[best]
     lead = f"{name} has the highest mean, {conclusion.estimate(MEAN, best)}"
-    ties = [run for run in others if _is_tie(conclusion, best, run)]
+    ties = [run for run in rivals if _is_tie(conclusion, best, run)]
     if ties:
         equals = _few([conclusion.names[run] for run in ties])
         lead = f"{name} shares the highest mean with {equals}, {conclusion.estimate(MEAN, best)}"
     groups: dict[str, list[str]] = {}
-    for run in others:
+    for run in rivals:
         groups.setdefault(conclusion.verdict(best, run), []).append(conclusion.names[run])
     if groups.keys() == {BETTER}:
         ranked = "ranked run" if conclusion.frame.unranked else "run"
@@ -99,7 +101,9 @@ def _is_tie(conclusion: Conclusion, first: int, second: int) -> bool:
 
 def _few(names: list[str]) -> str:
     """Return names as a list in a sentence; many are only counted."""
-    return join(names) if len(names) <= SPELLED else f"{len(names)} runs"
+    if len(names) <= SPELLED:
+        return join(names)
+    return f"{len(names)} runs"
 
 
 def _alone(conclusion: Conclusion) -> str:
@@ -143,7 +147,9 @@ def warnings(conclusion: Conclusion) -> list[str]:
     if len(conclusion.runs) == 1:
         refusals = conclusion.runs[0].validity.refusals
         lines = [f"{conclusion.names[0]}: `score` refuses it: {visible('; '.join(refusals))}"]
-        return lines if refusals else []
+        if refusals:
+            return lines
+        return []
     return [f"{name} has no rank: {why}" for name, why in unranked(conclusion)]
 
 
@@ -228,10 +234,13 @@ def _other_leader(conclusion: Conclusion) -> Iterator[str]:
 
 def _lowest_task(conclusion: Conclusion) -> Iterator[str]:
     """Yield the lowest task of one run, where one alone is lowest."""
-    values = {task: conclusion.value((task, None), 0) for task in conclusion.frame.tasks}
-    known = {task: value for task, value in values.items() if value is not None}
-    lowest = [task for task, value in known.items() if value == min(known.values())]
-    if len(known) > 1 and len(lowest) == 1:
+    values = {}
+    for task in conclusion.frame.tasks:
+        value = conclusion.value((task, None), 0)
+        if value is not None:
+            values[task] = value
+    lowest = [task for task, value in values.items() if value == min(values.values())]
+    if len(values) > 1 and len(lowest) == 1:
         yield f"Lowest task: {lowest[0]}, {conclusion.estimate((lowest[0], None), 0)}."
 
 
@@ -241,10 +250,10 @@ def _reach(conclusion: Conclusion) -> Iterator[str]:
     paper = conclusion.paper_length(0)
     if paper:
         texts.append(f"{paper} (mean of at least {paper.threshold:g})".replace(") (", "; "))
-    own = conclusion.own_length(0)
-    if own:
+    reach = conclusion.own_length(0)
+    if reach:
         shortest = format_length(conclusion.frame.lengths[0])
-        texts.append(f"{own} at 85 % of its own {shortest} ({own.threshold:.1f})")
+        texts.append(f"{reach} at 85 % of its own {shortest} ({reach.threshold:.1f})")
     if texts:
         declared = conclusion.runs[0].window[0]
         window = f", of {format_length(declared)} declared" if declared else ""
