@@ -304,54 +304,79 @@ def _children() -> float:
 
 def table(records: list[dict[str, Any]]) -> str:
     """Return the results as Markdown: the matrix, what differs, and the costs."""
-    matrix = {_key(one): one for one in records}
+    compared = {_key(record): record for record in records}
     planned = {_key(vars(case)): vars(case) for case in cases()}
-    groups: dict[tuple[Any, ...], dict[int, list[int]]] = {}
-    for key, one in (planned | matrix).items():
-        cell = groups.setdefault(key[:4], {}).setdefault(one["length"], [0, 0])
-        cell[0] += key in matrix and not matrix[key]["difference"]
-        cell[1] += 1
     lengths = [f"{length:,}" for length in LENGTHS]
-    cells = [
-        [
-            *group,
-            *(
-                f"{found[length][0] or '-'} of {found[length][1]}" if length in found else ""
-                for length in LENGTHS
-            ),
-        ]
-        for group, found in sorted(groups.items())
-    ]
-    rows = sum(one["rows"] for one in matrix.values())
-    different = [one for one in records if one["difference"]]
-    unfinished = [one for one in records if not one["finished"]]
-    counts = Counter((one["task"], one["length"]) for one in matrix.values())
+    counts = Counter((record["task"], record["length"]) for record in compared.values())
     by_task = [[task, *(counts[task, length] for length in LENGTHS)] for task in TASKS]
-    longest = [one for one in records if one["length"] == LENGTHS[-1] and one["finished"]]
-    costs = []
-    for task in (*TASKS, "all"):
-        some = [one for one in longest if task in (one["task"], "all")]
-        if some:
-            theirs, ours = (sum(one[side] for one in some) for side in ("upstream", "ours"))
-            costs.append((task, len(some), theirs, ours, round(theirs / max(ours, 0.001))))
     lines = [
         HEADER,
-        *markdown(("edition", "tokenizer", "template", "wonderwords", *lengths), cells),
+        *markdown(
+            ("edition", "tokenizer", "template", "wonderwords", *lengths),
+            _matrix(planned, compared),
+        ),
         "",
-        f"Compared: {len(matrix):,} configs, {rows:,} rows, of every task. Not compared yet: "
-        f"{len(planned.keys() - matrix.keys()):,} of {len(planned | matrix):,} configs. "
-        f"Configs that differ: {len(different)}. "
-        f"Configs that neither side finishes: {len(unfinished)}.",
-        *(f"- {one['name']}: {one['difference']}" for one in different),
-        *(f"- {one['name']}: {one['error']}" for one in unfinished),
+        *_summary(records, planned, compared),
         "\nBy task:\n",
         *markdown(("task", *lengths), by_task),
         f"\n## Cost at {LENGTHS[-1]:,} tokens\n",
         "CPU seconds: upstream's processes with their start, and the replay in a process that has "
         "tokenizer, words and sources open.\n",
-        *markdown(("task", "configs", "upstream", "replay", "times less"), costs),
+        *markdown(("task", "configs", "upstream", "replay", "times less"), _costs(records)),
     ]
     return "\n".join(lines) + "\n"
+
+
+Records = Mapping[tuple[Any, ...], Mapping[str, Any]]
+
+
+def _matrix(planned: Records, compared: Records) -> list[list[object]]:
+    """Return a line for each edition, tokenizer, template and words: how many are the same."""
+    groups: dict[tuple[Any, ...], dict[int, list[int]]] = {}
+    for key, record in {**planned, **compared}.items():
+        counts = groups.setdefault(key[:4], {}).setdefault(record["length"], [0, 0])
+        counts[1] += 1
+        if key in compared and not compared[key]["difference"]:
+            counts[0] += 1
+    lines = []
+    for group, by_length in sorted(groups.items()):
+        line: list[object] = [*group]
+        for length in LENGTHS:
+            same, number = by_length.get(length, (0, 0))
+            line.append(f"{same or '-'} of {number}" if number else "")
+        lines.append(line)
+    return lines
+
+
+def _summary(records: list[dict[str, Any]], planned: Records, compared: Records) -> Iterator[str]:
+    """Yield what was compared, and what differs or did not finish."""
+    rows = sum(record["rows"] for record in compared.values())
+    different = [record for record in records if record["difference"]]
+    unfinished = [record for record in records if not record["finished"]]
+    missing = len(planned.keys() - compared.keys())
+    yield (
+        f"Compared: {len(compared):,} configs, {rows:,} rows, of every task. Not compared yet: "
+        f"{missing:,} of {len(planned.keys() | compared.keys()):,} configs. "
+        f"Configs that differ: {len(different)}. "
+        f"Configs that neither side finishes: {len(unfinished)}."
+    )
+    for record in different:
+        yield f"- {record['name']}: {record['difference']}"
+    for record in unfinished:
+        yield f"- {record['name']}: {record['error']}"
+
+
+def _costs(records: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
+    """Yield the CPU seconds of both sides at the greatest length, by task."""
+    longest = [
+        record for record in records if record["length"] == LENGTHS[-1] and record["finished"]
+    ]
+    for task in (*TASKS, "all"):
+        chosen = [record for record in longest if task in (record["task"], "all")]
+        if chosen:
+            theirs = sum(record["upstream"] for record in chosen)
+            ours = sum(record["ours"] for record in chosen)
+            yield (task, len(chosen), theirs, ours, round(theirs / max(ours, 0.001)))
 
 
 def _key(one: Mapping[str, Any]) -> tuple[Any, ...]:

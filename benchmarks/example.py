@@ -95,25 +95,30 @@ def main() -> None:
         if not scored:
             parser.error(f"--card: {options.out} has no results of the study {options.study}")
         print(card_table(scored), end="")
-        return
-    if options.repeat:
+    elif options.repeat:
         repeat(runs, options.repeat.split(","), {shortest: rows[shortest]}, options.out)
-        return
-    for name in dict.fromkeys(name for name, _ in chosen):
-        model, data = WORK / name, WORK / f"data-{name}"
+    else:
+        build([name for name, _ in chosen], rows, options.sources, options.out)
+        for name, protocol, wanted in runs:
+            run(name, protocol, wanted, options.out)
+        ruler("eval", "report", *folders[:2], "--out", options.out / f"report-{options.study}")
+        ruler("eval", "compare", *folders[:2])
+
+
+def build(names: list[str], rows: dict[int, int], sources: str | None, out: Path) -> None:
+    """Convert each model, build the rows of its tokenizer, and keep their manifest."""
+    for name in dict.fromkeys(names):
+        model = WORK / name
+        data = WORK / f"data-{name}"
         if not (model / "complete").exists():
             convert(name, model)
-        sources = ("--sources", options.sources) if options.sources else ()
-        lengths = ",".join(map(str, rows))
-        size = ("--lengths", lengths, "--rows", max(rows.values()))
-        ruler("builders", "build", "--tokenizer", model, *size, *sources, "--out", data)
-        kept = options.out / "data" / name
+        options = ["--lengths", ",".join(map(str, rows)), "--rows", max(rows.values())]
+        if sources:
+            options += ["--sources", sources]
+        ruler("builders", "build", "--tokenizer", model, *options, "--out", data)
+        kept = out / "data" / name
         kept.mkdir(parents=True, exist_ok=True)
         shutil.copy(data / "manifest.json", kept)
-    for name, protocol, wanted in runs:
-        run(name, protocol, wanted, options.out)
-    ruler("eval", "report", *folders[:2], "--out", options.out / f"report-{options.study}")
-    ruler("eval", "compare", *folders[:2])
 
 
 def convert(name: str, model: Path) -> None:

@@ -9,6 +9,7 @@ have other needles or chains.
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -31,22 +32,29 @@ def main() -> None:
     for row, task, label, text in labelled_answers():
         answer = clean(text)
         score = score_row(row, task, answer)
-        found = failure_of(row, task, answer, score) or RIGHT
-        pairs[label, found] += 1
+        printed = failure_of(row, task, answer, score) or RIGHT
+        pairs[label, printed] += 1
         if label == RIGHT and task.metric == "all":
             exact[exact_scores(row, task, answer, score)[0] == 1] += 1
-        if options.errors and found != label:
-            print(f"{task.name}: {found}, not {label}: {answer!r}")
-    total, right = pairs.total(), sum(count for (a, b), count in pairs.items() if a == b)
+        if options.errors and printed != label:
+            print(f"{task.name}: {printed}, not {label}: {answer!r}")
+    total = pairs.total()
+    right = sum(count for (label, printed), count in pairs.items() if label == printed)
     print(f"{right:,} of {total:,} labels are right: {100 * right / total:.1f} %")
     print(f"Exact score of right answers: {exact[True]:,} of {exact.total():,} are 1.\n")
-    rows = []
+    heads = ("right label", "answers", "labelled so", "taken for")
+    print(*table(heads, confusions(pairs)), sep="\n")
+
+
+def confusions(pairs: Counter[tuple[str, str]]) -> Iterator[tuple[object, ...]]:
+    """Yield for each right label how often it was printed, and what was printed instead."""
     for label in (RIGHT, *MEANINGS):
-        found_as = Counter({found: n for (real, found), n in pairs.items() if real == label})
-        others = ", ".join(f"{one} ({n})" for one, n in found_as.most_common() if one != label)
-        if every := found_as.total():
-            rows.append((label, every, f"{100 * found_as[label] / every:.1f} %", others))
-    print(*table(("right label", "answers", "labelled so", "taken for"), rows), sep="\n")
+        printed = Counter({name: count for (real, name), count in pairs.items() if real == label})
+        number = printed.total()
+        if number:
+            right = printed.pop(label, 0)
+            wrong = ", ".join(f"{name} ({count})" for name, count in printed.most_common())
+            yield (label, number, f"{100 * right / number:.1f} %", wrong)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.scoring.metrics import SCORERS
 from ruler_report import compare
 
+#: Length of the rows whose answers are cut.
+LENGTH = 4096
 RESULTS = Path(__file__).parents[1] / "results"
 #: By name: the tokens that an answer of a budget may have.
 BUDGETS: dict[str, Callable[[int], int]] = {
@@ -36,7 +38,8 @@ BUDGETS: dict[str, Callable[[int], int]] = {
 
 def scores(run: Path, data: Path, tokenizer: str) -> dict[str, dict[str, float]]:
     """Return for each budget the mean of each task (percent), over the rows that were answered."""
-    answers, rows = RunFolder(run).answers(), open_dataset(str(data))
+    answers = RunFolder(run).answers()
+    rows = open_dataset(str(data)).choose(lengths=[LENGTH])
     encoder = Tokenizer.from_file(f"{tokenizer}/tokenizer.json")
     means: dict[str, dict[str, float]] = {}
     for config in rows.rows:
@@ -60,7 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--run", type=Path, default=RESULTS / "qwen2.5-coder-0.5b")
-    smollm = [RESULTS / f"smollm2-135m-instruct-{form}" for form in ("base", "completion")]
+    smollm = [RESULTS / f"smollm2-135m-instruct-{form}" for form in ("completion", "base")]
     parser.add_argument("--forms", type=Path, nargs=2, default=smollm)
     options = parser.parse_args()
     means = scores(options.run, options.data, options.tokenizer)
@@ -68,7 +71,7 @@ def main() -> None:
     lines = [[name, fmean(by_task.values()), *map(by_task.get, tasks)]
              for name, by_task in means.items()]  # fmt: skip
     print(*table(["tokens of an answer", "mean", *tasks], lines), sep="\n")
-    print(compare(*options.forms, force=True))
+    print(compare(*options.forms, lengths="1024", force=True, claimed=True))
 
 
 if __name__ == "__main__":

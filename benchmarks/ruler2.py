@@ -81,36 +81,62 @@ def main() -> None:
     if options.freeze:
         freeze(options.gym, options.tokenizer, options.freeze)
         return
-    lengths = [int(length) for length in options.lengths.split(",")]
-    tokenizer = load_tokenizer(options.tokenizer)
-    tokenizer.use("auto")
-    sources = TokenizedSources(42, Library(options.sources, "real"), tokenizer)
-    reserve = template_reserve(tokenizer)
-    data, lines, same, total = data_of(options.sources), list[str](), 0, 0
-    gold = {one["question"]: documents_of(one) for one in data["hotpotqa"]["validation"]}
+    comparison = Comparison(options)
+    lines = list[str]()
     for name in options.tasks.split(","):
-        task = SUITE.tasks[name]
-        for length in lengths:
-            found = theirs(options.gym, name, options.tokenizer, length, options.rows, data)
-            again = [rebuilt(task.params, row) == row["question"] for row in found]
-            same, total = same + sum(again), total + len(again)
-            theirs_rows = [as_row(name, row, gold) for row in found]
-            target = Target(length, reserve)
-            ours = [row.unpack() for row in make_rows(task, sources, range(options.rows), target)]
-            for who, rows in (("theirs", theirs_rows), ("ours", ours)):
-                used = [row.length for row in rows]
-                if who == "theirs":  # they count neither template nor answer
-                    used = [one + reserve + task.max_new_tokens for one in used]
-                lines.append(measured(name, length, who, rows, used))
-    print(f"Prompts of theirs put together again by ours: {same} of {total} are equal.\n")
-    first, again = (
-        theirs(options.gym, "qa_hard", options.tokenizer, lengths[0], options.rows, data)
-        for _ in range(2)
+        for length in comparison.lengths:
+            lines += comparison.measure(name, length)
+    same = comparison.same
+    print(
+        f"Prompts of theirs put together again by ours: {same} of {comparison.prompts} are equal.\n"
     )
-    same = sum(one["question"] == two["question"] for one, two in zip(first, again, strict=True))
+    first, again = comparison.theirs("qa_hard"), comparison.theirs("qa_hard")
+    same = sum(row["question"] == twin["question"] for row, twin in zip(first, again, strict=True))
     print(f"Their qa_hard made twice with one seed: {same} of {len(first)} prompts are equal.\n")
-    print(f"{compared(options.gym, sources, reserve, options.predictions)}\n")
+    scores = compared(options.gym, comparison.sources, comparison.reserve, options.predictions)
+    print(f"{scores}\n")
     print(_HEAD + "\n".join(lines))
+
+
+class Comparison:
+    """Rows of both generators, side by side."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Open tokenizer and sources."""
+        self.options = options
+        self.lengths = [int(length) for length in options.lengths.split(",")]
+        tokenizer = load_tokenizer(options.tokenizer)
+        tokenizer.use("auto")
+        self.sources = TokenizedSources(42, Library(options.sources, "real"), tokenizer)
+        self.reserve = template_reserve(tokenizer)
+        self.data = data_of(options.sources)
+        questions = self.data["hotpotqa"]["validation"]
+        self.gold = {item["question"]: documents_of(item) for item in questions}
+        self.same = 0  # of their prompts, those that ours are equal to
+        self.prompts = 0
+
+    def theirs(self, name: str, length: int | None = None) -> list[dict[str, Any]]:
+        """Return rows of their generator, by default at the first length."""
+        options = self.options
+        place = length or self.lengths[0]
+        return theirs(options.gym, name, options.tokenizer, place, options.rows, self.data)
+
+    def measure(self, name: str, length: int) -> list[str]:
+        """Return a line for each generator, and count the prompts that are equal."""
+        task = SUITE.tasks[name]
+        drawn = self.theirs(name, length)
+        self.same += sum(rebuilt(task.params, row) == row["question"] for row in drawn)
+        self.prompts += len(drawn)
+        rows = [as_row(name, row, self.gold) for row in drawn]
+        # They count neither template nor answer.
+        used = [row.length + self.reserve + task.max_new_tokens for row in rows]
+        target = Target(length, self.reserve)
+        indices = range(self.options.rows)
+        ours = [row.unpack() for row in make_rows(task, self.sources, indices, target)]
+        return [
+            measured(name, length, "theirs", rows, used),
+            measured(name, length, "ours", ours, [row.length for row in ours]),
+        ]
 
 
 _HEAD = (
@@ -129,31 +155,32 @@ def data_of(folder: Path | None) -> dict[str, Any]:
     if folder:
         items = json.loads(next(folder.glob("hotpot*.json")).read_text(encoding="utf-8"))
     else:
-        articles = [
-            json.loads(path.read_text(encoding="utf-8")) for path in packaged_files("squad")
-        ]
-        items = [
-            {
-                **item,
-                "supporting_facts": [[title, 0] for title in item["titles"]],
-                "context": [[part["title"], [part["text"]]] for part in article["paragraphs"]],
-            }
-            for article in articles
-            for item in article["two_hop"]
-        ]
-    questions = [
-        {
-            "question": item["question"],
-            "answer": item["answer"],
-            "supporting_facts": {"title": [title for title, _ in item["supporting_facts"]]},
-            "context": {
-                "title": [title for title, _ in item["context"]],
-                "sentences": [sentences for _, sentences in item["context"]],
-            },
-        }
-        for item in items
-    ]
+        items = list(_sample_questions())
+    questions = list(map(_as_loaded, items))
     return {"mmlu": mmlu, "hotpotqa": {"train": questions[::2], "validation": questions[1::2]}}
+
+
+def _sample_questions() -> Iterator[dict[str, Any]]:
+    """Yield the two-hop questions of the sample corpus in HotpotQA's form."""
+    for path in packaged_files("squad"):
+        article = json.loads(path.read_text(encoding="utf-8"))
+        context = [[part["title"], [part["text"]]] for part in article["paragraphs"]]
+        for item in article["two_hop"]:
+            facts = [[title, 0] for title in item["titles"]]
+            yield {**item, "supporting_facts": facts, "context": context}
+
+
+def _as_loaded(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a question of HotpotQA's file as `load_dataset` gives it."""
+    return {
+        "question": item["question"],
+        "answer": item["answer"],
+        "supporting_facts": {"title": [title for title, _ in item["supporting_facts"]]},
+        "context": {
+            "title": [title for title, _ in item["context"]],
+            "sentences": [sentences for _, sentences in item["context"]],
+        },
+    }
 
 
 def theirs(

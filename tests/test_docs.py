@@ -89,6 +89,21 @@ def test_relative_links_of_the_documentation_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+#: Pages of results but the one that is of an earlier commit's script.
+MEASURED = sorted({*RESULTS.glob("*.md")} - {RESULTS / "build-upstream.md"})
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.stem)
+def test_a_page_of_results_names_its_script_with_options_that_it_has(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"benchmarks/(\w+\.py)([^`\n]*)", text)
+    assert commands
+    for name, arguments in commands:
+        script = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
+        for option in re.findall(r"(?<!\S)--[a-z-]+", arguments):
+            assert f'"{option}"' in script, f"{name} {option}"
+
+
 #: Folders of modules, from the contract up.
 PACKAGES = (
     "ruler_data", "builders/ruler_builders", "eval/ruler_eval", "eval/ruler_report",

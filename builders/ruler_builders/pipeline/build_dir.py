@@ -202,7 +202,7 @@ DICTIONARY = ["task", "answer_prefix"]
 
 #: zstd levels. Essays, domains and documents repeat from row to row, and only high levels look back
 #: far enough to find that. Noise repeats within a line, which low levels compress better, and
-#: needles, words and coded words do not repeat (`benchmarks/layout.py`).
+#: needles, words and coded words do not repeat.
 LEVEL_TEXTS, LEVEL = 9, 3
 
 
