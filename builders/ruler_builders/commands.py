@@ -102,10 +102,10 @@ def build(
     tasks: Tasks = "all",
     rows: Annotated[
         int | None,
-        Option(help="Of each config [default: the suite's, 500].", min=1, max=MOST_ROWS),
+        Option(help="Rows of each config [default: the suite's, 500].", min=1, max=MOST_ROWS),
     ] = None,
     seed: Annotated[
-        int | None, Option(help="Of all draws [default: 42, as published data].", min=0)
+        int | None, Option(help="Seed of all draws [default: 42, as published data].", min=0)
     ] = None,
     fresh: Annotated[bool, Option(help="Draw a private seed, kept in the folder.")] = False,
     sources: BuildSources = None,
@@ -230,7 +230,7 @@ def verify(
     tasks: SomeTasks = "all",
     lengths: SomeLengths = "all",
     rows: Annotated[
-        int | None, Option(help="Make only so many of each config again.", min=0)
+        int | None, Option(help="Make only N rows of each config again.", min=0)
     ] = None,
     tokenizer: Tokenizer = None,
     sources: Sources = None,
@@ -304,7 +304,7 @@ def show(
 def publish(
     folder: Annotated[
         Path | str | None,
-        Argument(help="Of a build or an export; none with --tokenizers."),
+        Argument(help="Folder of a build or an export; none with --tokenizers."),
     ] = None,
     *,
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],

@@ -23,7 +23,7 @@ def audit(
     ],
     *,
     tokenizer: Annotated[
-        str | None, Option(help="Of the rows: registry name, folder or Hub id (default: try all).")
+        str | None, Option(help="That of the rows: a name, folder or Hub id (default: try all).")
     ] = None,
     sources: Annotated[
         Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")

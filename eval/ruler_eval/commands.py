@@ -35,11 +35,11 @@ class RunConfig(EvalConfig):
     data_parallel: Annotated[int, Option(help="Copies of the model here.", min=1)] = 1
     budget: Annotated[
         float | None,
-        Option(help="Money at which the run stops, by --prices.", min=0),
+        Option(help="Stop before it costs more; needs --prices.", min=0),
     ] = None
-    budget_tokens: Annotated[int | None, Option(help="Tokens at which the run stops.", min=1)] = (
-        None
-    )
+    budget_tokens: Annotated[
+        int | None, Option(help="Stop before it takes more tokens.", min=1)
+    ] = None
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -165,9 +165,9 @@ def _temporary() -> Path:
 
 @checked
 def status(run: Annotated[str | Path, Argument(help="Folder of a run.")]) -> Run:
-    """Show how far a run is: rows answered, failed and left; of one under way, its pace.
+    """Show how far a run is: rows answered, failed and left; while it runs, its pace.
 
-    A run that is under way is not disturbed.
+    It does not disturb a run that is under way.
 
         ruler-eval status runs/x
 
@@ -189,7 +189,7 @@ def repeat(
         list[str] | Mapping[str, Any] | None,
         Option(
             "--option",
-            help="Of the engine, e.g. enable_prefix_caching=false.",
+            help="Option of the engine, e.g. enable_prefix_caching=false.",
             metavar="NAME=VALUE",
         ),
     ] = None,
@@ -198,8 +198,8 @@ def repeat(
 ) -> Repeat:
     """Generate some rows of a run again in other batches, to see how much it differs from itself.
 
-    The rows come alone and in another order; options may change more. The answers lie beside the
-    journal in repeat-*.json.
+    Rows are generated one at a time, in another order. The answers are written beside the journal,
+    in repeat-*.json.
 
         ruler-eval repeat runs/x --rows 40 --option enable_prefix_caching=false
 
@@ -222,17 +222,19 @@ def check_engine(
     model: Model = "",
     *,
     length: Annotated[
-        int | None, Option(help="Of the rows [default: 4,096, or two blocks].", min=1)
+        int | None, Option(help="Length of the rows [default: 4,096, or two blocks].", min=1)
     ] = None,
     block: Annotated[
         int | None,
-        Option(help="Tokens of a block of its cache [default: as hits show].", min=1),
+        Option(help="Tokens of a block of the cache [default: as hits show].", min=1),
     ] = None,
     protocol: Annotated[ProtocolName, Option(help="How prompts are formatted.")] = "completion",
     tokenizer: Tokenizer = None,
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        Option("--option", help="Of the engine, e.g. kv_cache_dtype=fp8.", metavar="NAME=VALUE"),
+        Option(
+            "--option", help="Option of the engine, e.g. kv_cache_dtype=fp8.", metavar="NAME=VALUE"
+        ),
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,

@@ -193,7 +193,7 @@ def publish(
 ) -> Publication:
     """Publish predictions and scores as a dataset.
 
-    Of a run with unanswered rows the card says how many they are.
+    The card says how many rows are unanswered.
 
         ruler-eval publish runs/x --repo org/predictions --dry-run
 

@@ -63,8 +63,8 @@ def score(
         ruler-eval score runs/x
         ruler-eval score answers.jsonl --data org/ruler --model m --protocol chat
 
-    Exit 1: rows are unanswered, or the answers cannot carry a score (docs/scoring.md). Of --tasks
-    alone nothing is written without --out.
+    Exit 1: rows are unanswered, or the answers cannot carry a score (docs/scoring.md). With
+    --tasks, nothing is written without --out.
 
     Raises:
         UsageError: something is missing or contradictory.

@@ -176,32 +176,32 @@ class EvalConfig:
     ] = None
     rows: Annotated[
         str | int | Mapping[int, int] | None,
-        Option(help="First of each config, e.g. 40 or 4k:40,8k:20."),
+        Option(help="First rows of each config, e.g. 40 or 4k:40,8k:20."),
     ] = None
     tensor_parallel: Annotated[int, Option(help="GPUs of one copy of the model.", min=1)] = 1
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        Option("--option", help="Of the engine; repeatable.", metavar="NAME=VALUE"),
+        Option("--option", help="Option of the engine; repeatable.", metavar="NAME=VALUE"),
     ] = None
     extra_tokens: Annotated[
         int | None,
         Option(
-            help="Beyond a row's budget [default: 8192 in thinking].",
+            help="More answer tokens [default: 8192 in thinking].",
             min=0,
         ),
     ] = None
     samples: Annotated[int, Option(help="Answers to a row, at a temperature.", min=1)] = 1
     temperature: Annotated[
-        float | None, Option(help="Of sampling [default: 0, greedy].", min=0)
+        float | None, Option(help="Sampling temperature [default: 0, greedy].", min=0)
     ] = None
     top_p: Annotated[
         float | None,
-        Option(help="Probability that sampling keeps [default: 1].", min=0, max=1),
+        Option(help="Top-p of sampling [default: 1].", min=0, max=1),
     ] = None
     no_context: Annotated[bool, Option(help="Leave the context out, as a baseline.")] = False
     prices: Annotated[
         str | Collection[float] | None,
-        Option(help="Of a million tokens, e.g. 1.25,10.", metavar="IN,OUT"),
+        Option(help="Price of a million tokens, e.g. 1.25,10.", metavar="IN,OUT"),
     ] = None
     base_url: BaseUrl = None
     tokenizer: Tokenizer = None
