@@ -5,17 +5,17 @@ of a table may not: there a haystack is a run of neighbouring lines, and the pas
 is chosen so that the run ends close to its room (tokens).
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import cycle, islice
 from random import Random
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.rows.randomness import rng
-from ruler_builders.rows.segments import Segments
+from ruler_builders.rows.segments import SPARE, UNKNOWN, Costs, Segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources, mixed
 from ruler_data.errors import RulerError
 from ruler_data.tasks import DIGITS, PartType
@@ -25,6 +25,15 @@ from ruler_data.tasks import DIGITS, PartType
 STRIDE = 499
 #: First lines that a row can have.
 BEGINNINGS = 16_384
+#: Tokens of a long line, from which the lines that a row needs are first estimated.
+TOKENS_OF_LINE = 64
+#: Lines that are drawn at once beyond those that a row needs.
+MORE_LINES = 1024
+#: Random bits of a key or value.
+BITS = 128
+#: Bits of a UUID of version 4: those that are random, and those that say so (RFC 9562).
+UUID_RANDOM = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
+UUID_VERSION = 0x00000000_0000_4000_8000_000000000000
 
 
 def passages(
@@ -93,10 +102,11 @@ class NeedleLines:
         types: tuple[PartType, PartType],
     ) -> None:
         self._sources = sources
-        self._form = form
+        self._form = re.split(r"\{key\}|\{value\}", form)
         self._types = types
         self._source = rng(sources.seed, "-".join(types), 0, "needle lines")
-        self._lines: dict[str, int] = {}  # number of the line of each key and value
+        self._numbers: dict[str, int] = {}  # of the line of each key and value
+        self._texts = list[str]()
         self._segments = Segments.of([], np.zeros(0, dtype=np.int64))
 
     def stretch(
@@ -104,33 +114,53 @@ class NeedleLines:
     ) -> tuple[Segments, NDArray[np.intp]]:
         """Return all lines, and the numbers of those that row `index` may take, in order.
 
-        They exceed a room of tokens by a few spare lines. None has a key or value in `taken`.
+        They exceed a room of tokens by a few spare lines. None has a key or value in `taken`. Other
+        lines may have no cost yet.
         """
         start = index * STRIDE % BEGINNINGS
-        while (end := self._segments.enough(room, start)) > len(self._segments):
-            self._draw(max(end, 1024))
-        barred = [self._lines[text] for text in taken if text in self._lines]
-        numbers = np.arange(start, end)
+        end = start
+        while room >= 0:
+            size = SPARE + room // TOKENS_OF_LINE
+            room -= int(self._costs(end, end + size).sum())
+            end += size
+        self._costs(end, end + SPARE)
+        barred = [self._numbers[text] for text in taken if text in self._numbers]
+        numbers = np.arange(start, end + SPARE)
         if barred:
             numbers = numbers[~np.isin(numbers, barred)]
         return self._segments, numbers
 
+    def _costs(self, start: int, end: int) -> Costs:
+        """Return the tokens of a few neighbouring lines, each counted when it is first used."""
+        while end > len(self._texts):
+            self._draw(end - len(self._texts) + MORE_LINES)
+        costs = self._segments.costs[start:end]
+        new = np.flatnonzero(costs == UNKNOWN)
+        if len(new):
+            texts = [self._texts[start + place] for place in new.tolist()]
+            # Lines of zero cost would never fill a room.
+            costs[new] = np.maximum(self._sources.line_costs(texts), 1)
+        return costs
+
     def _draw(self, size: int) -> None:
         """Draw lines; leave out one whose key or value was drawn before."""
         texts = list[str]()
-        line = len(self._segments)
-        key_type, value_type = self._types
+        numbers = self._numbers
+        number = len(self._texts)
+        bits = self._source.getrandbits
+        key_of, value_of = (speller(kind, self._sources) for kind in self._types)
+        before, between, after = self._form
         for _ in range(size):
-            key = draw_part(self._source, key_type, self._sources)
-            value = draw_part(self._source, value_type, self._sources)
-            if key != value and key not in self._lines and value not in self._lines:
-                texts.append(self._form.format(key=key, value=value))
-                self._lines[key] = line
-                self._lines[value] = line
-                line += 1
-        # Lines of zero cost would never fill a room.
-        costs = np.maximum(self._sources.line_costs(texts), 1)
-        self._segments = Segments.joined([self._segments, Segments.of(texts, costs)])
+            key = key_of(bits(BITS))
+            value = value_of(bits(BITS))
+            if key != value and key not in numbers and value not in numbers:
+                texts.append(f"{before}{key}{between}{value}{after}")
+                numbers[key] = number
+                numbers[value] = number
+                number += 1
+        self._texts += texts
+        fresh = Segments.of(texts, np.full(len(texts), UNKNOWN))
+        self._segments = Segments.joined([self._segments, fresh])
 
 
 #: Returns the stream of needle lines that all rows share.
@@ -138,14 +168,32 @@ needle_lines = lru_cache(maxsize=4)(NeedleLines)
 
 
 def draw_part(source: Random, kind: PartType, sources: TokenizedSources) -> str:
-    """Return a random key or value: a compound word, a number or a UUID of version 4."""
-    bits = source.getrandbits(128)
+    """Return a random key or value."""
+    return speller(kind, sources)(source.getrandbits(BITS))
+
+
+def speller(kind: PartType, sources: TokenizedSources) -> Callable[[int], str]:
+    """Return how 128 random bits are written: as a compound word, a number or a UUID."""
     if kind == "words":
-        return sources.compound(bits)
+        return sources.compound
     if kind == "uuids":
-        return str(UUID(int=bits, version=4))
+        return _uuid
+    return _number
+
+
+def _number(bits: int) -> str:
     least = 10 ** (DIGITS - 1)
     return str(least + bits % (9 * least))
+
+
+def _uuid(bits: int) -> str:
+    """Return a UUID of version 4, many times faster than `uuid.UUID`.
+
+    >>> _uuid(0), _uuid((1 << 128) - 1)
+    ('00000000-0000-4000-8000-000000000000', 'ffffffff-ffff-4fff-bfff-ffffffffffff')
+    """
+    digits = f"{bits & UUID_RANDOM | UUID_VERSION:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def draw_distinct(draw_one: Callable[[], str], taken: set[str]) -> str:

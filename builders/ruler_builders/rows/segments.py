@@ -20,6 +20,9 @@ from ruler_data.tokenizers import Measure
 #: Tokens of each segment, or bytes.
 Costs = NDArray[np.int64]
 
+#: The cost of a segment that was not counted yet.
+UNKNOWN = -1
+
 #: Segments near the end of a haystack that may be left out or added to fill the room.
 SPARE = 32
 #: Unused tokens up to which the natural order of segments is kept.

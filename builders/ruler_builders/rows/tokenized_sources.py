@@ -170,15 +170,18 @@ class TokenizedSources:
 
         All of them differ: adjectives with a hyphen are left out.
         """
-        first = self._adjectives
-        second = self.words.nouns
-        number %= len(first) * len(second)
-        return f"{first[number // len(second)]}-{second[number % len(second)]}"
+        nouns = self._nouns
+        place, noun = divmod(number % self.compounds, len(nouns))
+        return f"{self._adjectives[place]}-{nouns[noun]}"
 
-    @property
+    @cached_property
     def compounds(self) -> int:
         """How many adjective-noun words there are."""
-        return len(self._adjectives) * len(self.words.nouns)
+        return len(self._adjectives) * len(self._nouns)
+
+    @cached_property
+    def _nouns(self) -> tuple[str, ...]:
+        return self.words.nouns
 
     @cached_property
     def _adjectives(self) -> list[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ruler_builders import prompts
 from ruler_builders.rows.randomness import distinct, draw_names, permutation, rng, subset
 from ruler_builders.rows.row_template import Haystack, RowTemplate
-from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
+from ruler_builders.rows.segments import UNKNOWN, Costs, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.errors import BudgetError
 from ruler_data.parquet import NO_SPANS
@@ -25,8 +25,6 @@ from ruler_data.tasks import Fwe
 
 NOISE = "..."
 LETTERS = 6
-#: Marks a word whose tokens were not counted yet.
-UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
 #: Number of coded words.
