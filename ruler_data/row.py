@@ -190,9 +190,10 @@ class RowDigest:
 
     def add(self, row: Row | PackedRow) -> None:
         """Add the next row."""
-        for piece in _pieces(row):
+        question = _question(row)
+        for piece in _pieces(row, question):
             self._rows.update(piece)
-        self._questions.update(question_bytes(row))
+        self._questions.update(_numbered(row.index, question))
 
     def hexdigest(self) -> str:
         """Return the content digest of the rows so far, as `sha256:` and 64 hexadecimal digits."""
@@ -205,16 +206,16 @@ class RowDigest:
 
 def serialize(row: Row | PackedRow) -> bytes:
     """Return the canonical bytes of a row: a netstring of the netstrings of its fields."""
-    return b"".join(_pieces(row))
+    return b"".join(_pieces(row, _question(row)))
 
 
-def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
+def _pieces(row: Row | PackedRow, question: list[bytes]) -> tuple[bytes, bytes | memoryview, bytes]:
     """Return the canonical bytes in three parts, so that a long context is not copied."""
     context = utf8(row.context)
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
     after = b"," + _netstrings(
         [
-            *_question(row),
+            *question,
             b"%d" % row.length,
             _netstrings(_spans(row.evidence)),
         ]
@@ -225,7 +226,11 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
 
 def question_bytes(row: Row | PackedRow) -> bytes:
     """Return the canonical bytes of a row's question, which no tokenizer or length changes."""
-    return _netstrings([_netstrings([b"%d" % row.index, *_question(row)])])
+    return _numbered(row.index, _question(row))
+
+
+def _numbered(index: int, question: list[bytes]) -> bytes:
+    return _netstrings([_netstrings([b"%d" % index, *question])])
 
 
 def question_digest(row: Row | PackedRow) -> str:

@@ -49,6 +49,11 @@ class PromptTemplate:
     question: str
     prefix: str
 
+    @property
+    def text(self) -> str:
+        """The prompt without a haystack."""
+        return self.head + self.tail + self.question + self.prefix
+
 
 def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
     """Return the prompt for a query; `place` is the ordinal of one value among those of the key."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES, PromptTemplate
-from ruler_data.parquet import int_array, integers, texts_array
+from ruler_data.parquet import cut_text, int_array, integers, texts_array
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
@@ -146,23 +146,25 @@ class WordList(NamedTuple):
 
 
 def word_list(text: str) -> WordList:
-    """Return the words of a stripped text, which are a list if the first is "1."."""
-    split = pc.ascii_split_whitespace if text.isascii() else pc.utf8_split_whitespace  # or slower
-    words = pieces = split(texts_array([text])).values
+    """Return the words of a text with single spaces, which are a list if the first is "1."."""
+    data = f"{text.strip()} ".encode()
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord(" ")) + 1
+    words = pieces = cut_text(data, ends)
     is_numbered = False
-    if pieces[0].as_py() == "1.":
+    if pieces[0].as_py() == "1. ":
         at = np.arange(len(pieces))
         words, numbers = (pieces.take(int_array(at[start::2])) for start in (1, 0))
         is_numbered = numbers.equals(_numbers(len(words).bit_length())[: len(words)])
     coded = words.dictionary_encode()
     places = integers(coded.indices)
-    return WordList(places, coded.dictionary, np.bincount(places), is_numbered)
+    different = pc.utf8_rtrim(coded.dictionary, characters=" ")
+    return WordList(places, different, np.bincount(places), is_numbered)
 
 
 @lru_cache(maxsize=1)
 def _numbers(bits: int) -> pa.Array:
     """Return the numbers of a list as text: 1 to 2^bits - 1."""
-    return texts_array(f"{number}." for number in range(1, 1 << bits))
+    return texts_array(f"{number}. " for number in range(1, 1 << bits))
 
 
 def queried_keys(row: Row) -> list[str]:

@@ -85,16 +85,17 @@ def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = Fals
         yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
     if not row.outputs or not all(row.outputs):
         yield "a gold answer is empty"
-    if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
+    size = len(row.context)
+    if any(not 0 <= start < end <= size for start, end in row.evidence):
         yield "an evidence span is outside the context"
-    if row.haystack and not 0 <= row.haystack.start <= row.haystack.end <= len(row.context):
+    if row.haystack and not 0 <= row.haystack.start <= row.haystack.end <= size:
         yield "the haystack is outside the context"
 
 
 def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
-    if list(row.evidence) != sorted(row.evidence, key=lambda span: span.start):
+    if list(row.evidence) != sorted(row.evidence):
         yield "evidence spans are not in order"
-    texts = [row.context[span.start : span.end] for span in row.evidence]
+    texts = [row.context[start:end] for start, end in row.evidence]
     if expected is not None and texts != expected:
         pairs = zip(texts, expected, strict=False)
         differing = next((f"{a[:60]!r} for {b[:60]!r}" for a, b in pairs if a != b), None)
@@ -105,27 +106,53 @@ def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
 
 def haystack_of(task: Task, context: str) -> Span:
     """Return where the haystack stands in a context, as the fixed text around it tells."""
+    end = len(context)
     if not task.fills:  # a question without documents
-        return Span(len(context), len(context))
-    end = len(context.removesuffix(_CLOSINGS.get(type(task.params), "\n")))
+        return Span(end, end)
+    closing = _CLOSINGS.get(type(task.params), "\n")
+    if context.endswith(closing):
+        end -= len(closing)
     opening = of_family(_OPENINGS, task, "_OPENINGS of checks/solvers.py")
-    return Span(opening(context[:end]), end)
+    return Span(opening(context, end), end)
+
+
+def _haystack(task: Task, row: Row) -> str:
+    span = haystack_of(task, row.context)
+    return row.context[span.start : span.end]
 
 
 #: What closes the context of a family, where it is not a line feed.
 _CLOSINGS = {Qa: "\n\n", Ruler2: ""}
 _QUESTION_BEFORE = re.compile(r"(?:What .*\n\n)?.*\n")
+_VARIABLES = "variable assignment hidden in the following text."
 _DOCUMENTS = "The following are given documents.\n\n"
 _CODED = "frequently appeared coded words. "
-#: Where the haystack of a family begins, in a context without its closing.
-_OPENINGS: dict[type, Callable[[str], int]] = {
-    Niah: lambda text: match.end() if (match := _QUESTION_BEFORE.match(text)) else 0,
-    Vt: lambda text: text.rfind("\n\n") + 2,
-    Cwe: lambda text: text.rfind("\n1. ") + 1,
-    Fwe: lambda text: text.find(_CODED) + len(_CODED),
-    Qa: lambda text: text.find(_DOCUMENTS) + len(_DOCUMENTS),
-    Graph: lambda text: text.find("\n\n") + 2,
-    Ruler2: lambda text: text.find("\n") + 1 + text.startswith("\n\n", text.find("\n")),
+
+
+def _after_query(context: str, end: int) -> int:
+    """Return where the haystack of niah begins: after a line, and a question before it."""
+    match = _QUESTION_BEFORE.match(context, 0, end)
+    return match.end() if match else 0
+
+
+def _after_line(context: str, _: int) -> int:
+    """Return where the haystack of ruler2 begins: after a line, and maybe an empty one."""
+    start = context.find("\n") + 1
+    if context.startswith("\n", start):
+        start += 1
+    return start
+
+
+#: Where the haystack of a family begins, in a context whose closing begins at `end`. A search from
+#: the end for two characters would read all of a haystack.
+_OPENINGS: dict[type, Callable[[str, int], int]] = {
+    Niah: _after_query,
+    Vt: lambda text, end: text.find("\n\n", text.rfind(_VARIABLES, 0, end)) + 2,
+    Cwe: lambda text, end: text.rfind("\n", 0, end) + 1,
+    Fwe: lambda text, _: text.find(_CODED) + len(_CODED),
+    Qa: lambda text, _: text.find(_DOCUMENTS) + len(_DOCUMENTS),
+    Graph: lambda text, _: text.find("\n\n") + 2,
+    Ruler2: _after_line,
 }
 
 #: Room (tokens) from which every row must fill it.
@@ -212,10 +239,10 @@ def _value_at(place: str, values: list[str], evidence: list[str]) -> Solution:
 
 def _vt(task: Task, row: Row) -> Solution:
     value = VALUE.search(row.question)
-    start, end = haystack_of(task, row.context)
-    assignments = list(_assignments(row.context[start:end]))
-    everywhere = _assignments(row.context)  # the example's too
+    start = haystack_of(task, row.context).start
+    everywhere = list(_assignments(row.context))  # the example's too
     evidence = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
+    assignments = [match for match in everywhere if match.start() >= start]
     if row.context.endswith("in no particular order.\n\n", 0, start):
         assignments = _in_order(assignments)
     holds: dict[str, str] = {}
@@ -248,7 +275,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _cwe(task: Task, row: Row) -> Solution:
-    words = word_list(row.context[slice(*haystack_of(task, row.context))].strip())
+    words = word_list(_haystack(task, row))
     word = COUNTED.search(row.question)
     most = _MOST.search(row.question)
     queried = {word[1]} if word else {*row.outputs}
@@ -264,16 +291,15 @@ def _cwe(task: Task, row: Row) -> Solution:
 
 
 def _fwe(task: Task, row: Row) -> Solution:
-    text = row.context[slice(*haystack_of(task, row.context))]
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    ranked = word_list(text.strip()).ranked()
+    ranked = word_list(_haystack(task, row)).ranked()
     coded = ((word, count) for word, count in ranked if re.fullmatch("[a-z]+", word))
     return _top(coded, size, [])
 
 
 def _graph(task: Task, row: Row) -> Solution:
-    lines = row.context[slice(*haystack_of(task, row.context))].splitlines()
+    lines = _haystack(task, row).splitlines()
     edges = [line.split(" -> ") for line in lines]
     node = _NODE.search(row.question)
     within = _WITHIN.search(row.question)
@@ -351,16 +377,23 @@ _GOLD_DOCUMENTS = {"squad": 1, "hotpotqa": 2}
 
 
 def _assignments(text: str) -> Iterator[re.Match[str]]:
-    """Yield the assignments of a text; most lines are noise."""
-    lines = ("VAR " + block.partition("\n")[0] for block in f"\n{text}".split("\nVAR ")[1:])
-    return (match for match in map(_ASSIGNMENT.fullmatch, lines) if match)
+    """Yield the assignments of a text; no other line has an equals sign."""
+    sign = text.find("=")
+    while sign >= 0:
+        start = text.rfind("\n", 0, sign) + 1
+        end = text.find("\n", sign)
+        if end < 0:
+            end = len(text)
+        if match := _ASSIGNMENT.fullmatch(text, start, end):
+            yield match
+        sign = text.find("=", sign + 1)
 
 
 @lru_cache(maxsize=1)  # several checks of a row use it
 def documents(context: str) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
     _, opening, text = context.partition(_DOCUMENTS)
-    pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix("\n\n"))
+    pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix(_CLOSINGS[Qa]))
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
 

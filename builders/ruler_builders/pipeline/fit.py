@@ -1,7 +1,7 @@
 """Fit: find the fullest haystack with which the finished prompt of a row is within its length."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
@@ -65,10 +65,9 @@ def make_rows(
     remaining = iter(indices)
     while batch := list(islice(remaining, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
-        frames = ["".join(astuple(template.prompt)) for template in templates]
+        frames = sources.tokenizer.count([template.prompt.text for template in templates])
         rooms = [
-            budget - task.below(index) - sources.tokenizer.count([frame])[0]
-            for index, frame in zip(batch, frames, strict=True)
+            budget - task.below(index) - frame for index, frame in zip(batch, frames, strict=True)
         ]
         haystacks = [template.fill(room) for template, room in zip(templates, rooms, strict=True)]
         for plan in zip(batch, templates, rooms, haystacks, strict=True):

@@ -12,7 +12,7 @@ one word appears (counting is a task of BABILong, arXiv 2406.10149, and of Count
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -78,7 +78,7 @@ def draw(
         example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(answer)}\n"
         prompt = replace(prompt, head=example + prompt.head)
     if params.vocabulary:
-        room = budget - sources.tokenizer.count(["".join(astuple(prompt))])[0]
+        room = budget - sources.tokenizer.count([prompt.text])[0]
         used = fill(room).cost
         if used < LEAST_FILL * room:
             raise UsageError(
