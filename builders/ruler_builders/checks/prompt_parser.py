@@ -140,9 +140,9 @@ class WordList(NamedTuple):
     def occurrences(self, words: Collection[str]) -> list[str]:
         """Return every occurrence of these words, in order."""
         numbers = integers(pc.indices_nonzero(pc.is_in(self.words, value_set=texts_array(words))))
+        texts = {number: self.words[number].as_py() for number in numbers.tolist()}
         places = self.places[np.isin(self.places, numbers)]
-        texts: list[str] = self.words.take(int_array(places)).to_pylist()
-        return texts
+        return [texts[place] for place in places.tolist()]
 
 
 def word_list(text: str) -> WordList:

@@ -392,8 +392,11 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
 @lru_cache(maxsize=1)  # several checks of a row use it
 def documents(context: str) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
-    _, opening, text = context.partition(_DOCUMENTS)
-    pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix(_CLOSINGS[Qa]))
+    pieces = list[str]()
+    opening = context.find(_DOCUMENTS)
+    if opening >= 0:
+        start = opening + len(_DOCUMENTS) - len("\n\n")  # with the empty line before a document
+        pieces = _DOCUMENT.split(context[start:].removesuffix(_CLOSINGS[Qa]))
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
 

@@ -124,20 +124,21 @@ def _fit(
     room is corrected by the difference and the haystack is filled again.
     """
     length, haystack, text = _closest(task, index, template, room, haystack, sources, target)
-    head = template.prompt.head
-    after = template.prompt.tail + template.prompt.question
-    edges = np.array([[len(head.encode()), len(text) - len(after.encode())]])
+    start = len(template.prompt.head.encode())
+    question = len(template.prompt.question.encode())
+    end = len(text) - len(template.prompt.tail.encode()) - question
+    edges = in_characters(text, np.array([start, *(haystack.evidence.ravel() + start), end]))
     row = PackedRow(
         index=index,
         task=task.name,
-        context=memoryview(text)[: len(text) - len(template.prompt.question.encode())],
+        context=memoryview(text)[: len(text) - question],
         question=template.prompt.question,
         answer_prefix=template.prompt.prefix,
         outputs=template.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(text, haystack.evidence + len(head.encode())),
-        haystack=Span(*in_characters(text, edges)[0].tolist()),
+        evidence=edges[1:-1].reshape(-1, 2),
+        haystack=Span(int(edges[0]), int(edges[-1])),
     )
     return row, haystack.exhausted
 
@@ -188,7 +189,7 @@ def _unfitted(task: Task, index: int, target: Target) -> RulerError:
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:
-    """Return ordered spans in bytes of a text's UTF-8 as spans in characters.
+    """Return rising places or ordered spans in bytes of a text's UTF-8 in characters.
 
     >>> in_characters("Zoë was here".encode(), np.array([[0, 4], [5, 8]])).tolist()
     [[0, 3], [4, 7]]

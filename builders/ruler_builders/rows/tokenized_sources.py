@@ -194,7 +194,9 @@ class TokenizedSources:
         """
         labels = self._labels.get(form)
         if labels is None or len(labels) < size:
-            numbers = range(1, max(2 * size, 1024) + 1)
+            numbers = range(
+                1, max(size + size // 8, 1024) + 1
+            )  # rows of a config need about as many
             texts = [form.format(number) for number in numbers]
             probes = [before[len(before.rstrip(" ")) :] + text.rstrip(" ") for text in texts]
             costs = count_segments(self.tokenizer, probes, before.rstrip(" "), after)
