@@ -56,18 +56,21 @@ def texts_array(texts: Iterable[str | Utf8]) -> pa.StringArray:
     """Return texts as an array.
 
     `pa.array` looks whether Python values are of pandas, and imports it: a fifth of a second of
-    each build. Bytes must be UTF-8.
+    each build.
+
+    Raises:
+        ValueError: bytes are not UTF-8.
     """
     encoded = [utf8(text) for text in texts]
-    return cut_text(b"".join(encoded), np.cumsum([*map(len, encoded)], dtype=np.int64))
+    array = cut_text(b"".join(encoded), np.cumsum([*map(len, encoded)], dtype=np.int64))
+    array.validate(full=True)
+    return array
 
 
 def cut_text(text: bytes, ends: NDArray[np.int64]) -> pa.StringArray:
     """Return the pieces of a text, which end at these bytes, as an array; nothing is copied."""
     edges = np.concatenate([[0], ends]).astype(np.int32)
-    array = pa.StringArray.from_buffers(len(ends), pa.py_buffer(edges), pa.py_buffer(text))
-    array.validate()
-    return array
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(edges), pa.py_buffer(text))
 
 
 def int_array(values: NDArray[np.integer[Any]] | Sequence[int]) -> pa.Int32Array:
@@ -82,7 +85,11 @@ def integers(array: pa.Array) -> NDArray[np.int64]:
 
 
 def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
-    """Return rows as a table."""
+    """Return rows as a table.
+
+    Raises:
+        ValueError: a packed row's context is not UTF-8.
+    """
     columns = []
     for name, kind in _TYPES.items():
         values = [getattr(row, name) for row in rows]
