@@ -12,32 +12,30 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pydantic import ValidationError
-
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import read_bytes, write_file
-from ruler_data.manifest import reader_of
+from ruler_data.files import write_file
 from ruler_data.names import counted, quote
 from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
-from ruler_data.views import html_text
-from ruler_eval.running.answers import Answer, Key, Share
+from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig, parse_options
+from ruler_eval.running.engine import Request
 from ruler_eval.running.journal import unique
-from ruler_eval.running.run_dir import RunFolder, RunInfo, faults, read_info
+from ruler_eval.running.run_dir import RunFolder, RunInfo, read_info
 from ruler_eval.running.runner import RunJob, engine_errors, open_job, requests
 from ruler_eval.running.spending import Ledger
 from ruler_eval.scoring.metrics import score_answer
 
-FILES = "repeat-*.json"
+FILE = "repeat-{}.json"
 #: Chance that an interval misses the true value, at most.
 ALPHA = 0.05
 
@@ -74,8 +72,8 @@ class Pair:
 
     row: str  # e.g. `vt_4096/17`
     changed: bool
-    before: Share
-    after: Share
+    before: float
+    after: float
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,13 @@ class Repeat:
     @property
     def failure(self) -> str | None:
         """The error if rows had no answer this time, or an empty one."""
-        null = f" ({self.null} null)" * bool(self.null)
-        errors = [f"{counted(self.failed, 'row')} could not be answered again{null}"] * bool(
-            self.failed
-        )
-        errors += [f"{counted(self.empty, 'answer')} became empty"] * bool(self.empty)
-        return "; ".join(errors) or None
+        problems = []
+        if self.failed:
+            null = f" ({self.null} null)" if self.null else ""
+            problems.append(f"{counted(self.failed, 'row')} could not be answered again{null}")
+        if self.empty:
+            problems.append(f"{counted(self.empty, 'answer')} became empty")
+        return "; ".join(problems) or None
 
     @property
     def exit_status(self) -> int:
@@ -138,16 +137,16 @@ class Repeat:
             "pairs": [asdict(pair) for pair in self.pairs],
         }
 
-    def _repr_html_(self) -> str:
-        return html_text(self)
-
     def __str__(self) -> str:
         record = self.to_record()
         low, high = (100 * end for end in record["changed_interval"])
         least, most = record["points_interval"]
         where = f" with other {', '.join(self.differs)}" if self.differs else ""
-        kinds = f", {self.empty} became empty" * bool(self.empty)
-        kinds += f", {self.cut_off} were cut off" * bool(self.cut_off)
+        kinds = ""
+        if self.empty:
+            kinds += f", {self.empty} became empty"
+        if self.cut_off:
+            kinds += f", {self.cut_off} were cut off"
         return (
             f"{counted(len(self.pairs), 'row')} generated again{where}: {100 * self.changed:.1f} % "
             f"of the answers changed (95 % interval {low:.1f} to {high:.1f}){kinds}; a "
@@ -156,83 +155,96 @@ class Repeat:
         )
 
 
-def read_repeats(run: str | Path) -> Iterator[tuple[Path, Repeat]]:
-    """Yield the repetitions of a run with their files, the newest last.
-
-    Raises:
-        RulerError: a file is damaged.
-    """
-    for path in sorted(Path(run).glob(FILES)):
-        try:
-            again: Repeat = reader_of(Repeat).validate_json(read_bytes(path), extra="ignore")
-        except ValidationError as error:
-            reason = f"not a repetition ({faults(error)}); remove it, and repeat again"
-            raise RulerError(path, reason) from error
-        yield path, again
-
-
 def repeat(
     folder: Path,
     rows: int,
     **changes: Any,  # noqa: ANN401 - options of the run
 ) -> Repeat:
     """Generate rows of a run again, some options changed; see `ruler_eval.commands.repeat`."""
-    before = {
-        key: answer for key, answer in RunFolder(folder).answers().items() if answer.error is None
-    }
+    run = RunFolder(folder)
+    before = {key: answer for key, answer in run.answers().items() if answer.error is None}
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
     info = read_info(folder)
     job = _reopen(folder, info, changes)
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
-    job = job.opened(Ledger())
-    again = dict[Key, Answer]()
-    with engine_errors(job):
-        answers = [*map(job.finished, job.engine.generate(iter(order)))]
-    for answer in answers:
-        models = before[answer.key].model, answer.model
-        if answer.error is None and None not in models and len({*models}) > 1:
-            was, now = map(quote, map(str, models))
-            answer = replace(answer, error=f"answered by {now}, the run's model is {was}")
-        again[answer.key] = answer
-    if failure := next(
-        (answer.error for answer in again.values() if answer.error is not None), None
-    ):
-        warn(f"not answered again, e.g.: {failure}")
-    pairs = [
-        _pair(job, info, request.row, before[request.key], again[request.key])
-        for request in order
-        if request.key in again and again[request.key].error is None
-    ]
-    recorded, given = _start(folder)[0].settings, parse_options(changes.get("options"))
-    differs = {name for name in given if given[name] != recorded.get(name, recorded)}
-    twice = [(before[key], again[key]) for key in again]
-    result = Repeat(
-        tuple(pairs),
-        len(order) - len(pairs),
-        empty=sum(_is_empty(now) and not _is_empty(was) for was, now in twice),
-        cut_off=sum((was.finish, now.finish) == ("stop", "length") for was, now in twice),
-        null=sum(now.error is not None and "null" in now.error for _, now in twice),
-        differs=tuple(sorted(differs)),
-    )
+    again = _answers(job.opened(Ledger()), order, before)
+    result = _compared(job, info, order, before, again)
+    result = replace(result, differs=_changed_options(folder, changes))
     record = {**result.to_record(), "answers": [asdict(answer) for answer in again.values()]}
-    write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
+    write_file(folder / FILE.format(unique()), json.dumps(record, indent=1) + "\n")
     return result
+
+
+def _answers(
+    job: RunJob, order: Sequence[Request], before: Mapping[Key, Answer]
+) -> dict[Key, Answer]:
+    """Return what the engine answers now; of another model than before, an error."""
+    again = dict[Key, Answer]()
+    failure = None
+    with engine_errors(job):
+        for answer in map(job.finished, job.engine.generate(iter(order))):
+            error = answer.error or _another_model(before[answer.key].model, answer.model)
+            again[answer.key] = replace(answer, error=error)
+            failure = failure or error
+    if failure is not None:
+        warn(f"not answered again, e.g.: {failure}")
+    return again
+
+
+def _another_model(before: str | None, now: str | None) -> str | None:
+    """Return why an answer does not count: another model than the run's gave it."""
+    if before is None or now is None or before == now:
+        return None
+    return f"answered by {quote(now)}, the run's model is {quote(before)}"
+
+
+def _compared(
+    job: RunJob,
+    info: RunInfo,
+    order: Sequence[Request],
+    before: Mapping[Key, Answer],
+    again: Mapping[Key, Answer],
+) -> Repeat:
+    """Return what changed from the run's answers."""
+    pairs = list[Pair]()
+    counts = Counter[str]()
+    for request in order:
+        was = before[request.key]
+        now = again.get(request.key)
+        if now is None or now.error is not None:
+            counts["failed"] += 1
+            counts["null"] += now is not None and "null" in (now.error or "")
+            continue
+        pairs.append(_pair(job, info, request.row, was, now))
+        counts["empty"] += _is_empty(now) and not _is_empty(was)
+        counts["cut_off"] += (was.finish, now.finish) == ("stop", "length")
+    return Repeat(
+        tuple(pairs), counts["failed"], counts["empty"], counts["cut_off"], counts["null"]
+    )
+
+
+def _changed_options(folder: Path, changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options of the engine that are other than the run's."""
+    recorded = _start(folder)[0].settings
+    options = parse_options(changes.get("options"))
+    changed = [name for name in options if options[name] != recorded.get(name, recorded)]
+    return tuple(sorted(changed))
 
 
 def _start(folder: Path) -> tuple[EvalConfig, str]:
     """Return the options of a run as it was started last, and where its rows were."""
-    starts = reversed([*RunFolder(folder).starts()])
-    start = next((start for start in starts if "arguments" in start), None)
-    if start is None:
-        raise UsageError(folder, "does not record how it was started; resume it once")
-    return EvalConfig.read(start["arguments"]), start["data"]
+    for start in reversed([*RunFolder(folder).starts()]):
+        if "arguments" in start:
+            return EvalConfig.read(start["arguments"]), start["data"]
+    raise UsageError(folder, "does not record how it was started; resume it once")
 
 
 def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
     """Return a run as it was started last, with some arguments changed."""
-    (config, data), options = _start(folder), parse_options(changes.get("options"))
+    config, data = _start(folder)
+    options = parse_options(changes.get("options"))
     for name, value in config.settings.items():
         is_new = name in options or changes.get("generate") is not None
         if not is_new and _names_code(name, value):
@@ -240,14 +252,13 @@ def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
             raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
     options = config.settings | options
     job = open_job(replace(config, **{**changes, "data": data, "options": options}))
-    ids = _identity(job.info, options), _identity(info, options)
-    if ids[0] != ids[1]:
+    if _identity(job.info, options) != _identity(info, options):
         raise RulerError(folder, "the rows, model or function are not those of the run any more")
     return job
 
 
 def _is_empty(answer: Answer) -> bool:
-    return answer.error is None and not (answer.text or "").strip()
+    return not (answer.text or "").strip()
 
 
 def _names_code(name: str, value: object) -> bool:
@@ -275,9 +286,9 @@ def _hash(key: Key) -> bytes:
     return sha256("/".join(("repeat", *map(str, key))).encode()).digest()
 
 
-def _pair(job: RunJob, info: RunInfo, row: Row, *answers: Answer) -> Pair:
-    task, opened = job.data.manifest.table[row.task], opens(info.frame)
-    (first, before), (second, after) = (
-        score_answer(row, task, answer, opened=opened) for answer in answers
-    )
-    return Pair(f"{answers[0].config}/{row.index}", first != second, before, after)
+def _pair(job: RunJob, info: RunInfo, row: Row, was: Answer, now: Answer) -> Pair:
+    task = job.data.manifest.table[row.task]
+    opened = opens(info.frame)
+    text_before, before = score_answer(row, task, was, opened=opened)
+    text_after, after = score_answer(row, task, now, opened=opened)
+    return Pair(f"{was.config}/{row.index}", text_before != text_after, before, after)

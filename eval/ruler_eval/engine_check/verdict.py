@@ -11,7 +11,8 @@ residue, corrected for the suspects alone. Both are exact if rows have nothing t
 and conditions are alike.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -41,8 +42,12 @@ ONLY = {
     "only in a batch": ((3, 4), (2, 3)),
     "only alone, cold or again": ((0, 1), None),
 }
-#: Chance of a false alarm, at most, and share of faults of the smallest size that are found.
-ALPHA, POWER = 0.05, 0.95
+#: Chance of a false alarm, at most.
+ALPHA = 0.05
+#: Share of faults of the smallest size that are found.
+POWER = 0.95
+#: Factor by which p-values may differ that say about as much.
+ALIKE = 100
 #: The largest p-value of a suspect, and how many residues and how many places are looked at again.
 SUSPECT, SUSPECTS = 0.1, 32
 #: Pairs of rows that a second look has at a place, at a residue of 128, and at least in all.
@@ -133,7 +138,7 @@ class Fault:
     def __str__(self) -> str:
         (hits, rows), (hits_outside, rows_outside) = self.inside, self.outside
         p = f"p = {self.p:.1g}" if self.p >= 1e-6 else "p < 1e-6"
-        only = f", {self.only}" * bool(self.only)
+        only = f", {self.only}" if self.only else ""
         counts = f"{hits} of {rows} against {hits_outside} of {rows_outside}"
         return f"answers are {self.kind} {self.place}{only}: {counts}, {p}"
 
@@ -190,29 +195,52 @@ def _families() -> tuple[int, int]:
     return len(places()) * (len(ONLY) + len(CONDITIONS) - 1), mirrored
 
 
+def _conditions(fault: Fault) -> int:
+    """Return the number of conditions under which answers are lost; 0 for changed ones."""
+    return len(ONLY[fault.only][0]) if fault.kind == "lost" else 0
+
+
 def _rank(fault: Fault) -> tuple[float, int, bool, float]:
     """The likeliest first; then the fewest conditions, lost before changed, the fewest residues."""
-    conditions = ONLY.get(fault.only, ((), None))[0]
     share = fault.place.size / fault.place.modulus
-    return fault.p, len(conditions), fault.kind == "changed", share
+    return fault.p, _conditions(fault), fault.kind == "changed", share
 
 
-def first_look(sheet: Sheet) -> list[Fault]:
-    """Return the faults that one row for each residue proves, with corrected p-values."""
-    local, anywhere = _families()
+def _best(faults: Iterable[Fault]) -> Fault | None:
+    """Return the likeliest fault, under the fewest conditions that explain about as much.
+
+    A row that is lost in two of three conditions counts for the three as well.
+    """
+    likely = [fault for fault in faults if fault.p <= ALPHA]
+    best = min(likely, key=_rank, default=None)
+    for fault in likely:
+        if best is None or (fault.kind, fault.place) != (best.kind, best.place):
+            continue
+        is_narrower = _conditions(fault) < _conditions(best)
+        if is_narrower and fault.p <= ALIKE * best.p:
+            best = fault
+    return best
+
+
+def _proved(sheet: Sheet, weight: Callable[[Fault], float]) -> list[Fault]:
+    """Return the faults that rows prove, one place after the other, with corrected p-values.
+
+    `weight` is the number of those that are looked at, for one of them.
+    """
     faults: list[Fault] = []
     while len(sheet.tokens):
-        corrected = [
-            replace(fault, p=min(1.0, fault.p * 4 * (anywhere if is_all else local)))
-            for fault in scan(sheet)
-            for is_all in [fault.place == ANYWHERE]
-        ]
-        best = min(corrected, key=_rank, default=None)
-        if best is None or best.p > ALPHA:
+        best = _best(replace(fault, p=min(1.0, fault.p * weight(fault))) for fault in scan(sheet))
+        if best is None:
             break
         faults.append(best)
         sheet = sheet.without(best.place.holds(sheet.tokens))
     return faults
+
+
+def first_look(sheet: Sheet) -> list[Fault]:
+    """Return the faults that one row for each residue proves."""
+    local, anywhere = _families()
+    return _proved(sheet, lambda fault: 4 * (anywhere if fault.place == ANYWHERE else local))
 
 
 def _is_residue(fault: Fault) -> bool:
@@ -262,26 +290,19 @@ def second_questions(
 
 
 def second_look(fresh: Sheet, suspected: Sequence[Fault]) -> list[Fault]:
-    """Return the suspects that other questions prove, with corrected p-values.
+    """Return the suspects that other questions prove.
 
     A residue of 128 is suspected under all conditions: its row may have missed some by itself.
     """
-    faults: list[Fault] = []
     names = {(fault.kind, fault.only, fault.place) for fault in suspected}
     residues = [fault.place for fault in suspected if _is_residue(fault)]
     names |= {("lost", only, place) for place in residues for only in ONLY}
-    while len(fresh.tokens):
-        matching = [
-            replace(fault, p=min(1.0, fault.p * 2 * len(names)))
-            for fault in scan(fresh)
-            if (fault.kind, fault.only, fault.place) in names
-        ]
-        best = min(matching, key=_rank, default=None)
-        if best is None or best.p > ALPHA:
-            break
-        faults.append(best)
-        fresh = fresh.without(best.place.holds(fresh.tokens))
-    return faults
+
+    def weight(fault: Fault) -> float:
+        is_suspect = (fault.kind, fault.only, fault.place) in names
+        return 2 * len(names) if is_suspect else math.inf
+
+    return _proved(fresh, weight)
 
 
 #: Faults whose smallest size is told: name, rows inside of 128, and fresh rows of 128.

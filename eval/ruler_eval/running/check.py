@@ -3,13 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from itertools import islice
 from typing import Any, Literal
 
 from ruler_data.names import counted, parse_config, quote, short_length
 from ruler_data.row import Row
-from ruler_data.views import html_table
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, NotInstalled, Request, prepare
 from ruler_eval.running.inputs import PROBES, Inputs, open_inputs
@@ -32,9 +30,9 @@ class Cost:
     @property
     def totals(self) -> tuple[int, int]:
         """Prompt and answer tokens of all lengths."""
-        return sum(read for read, _ in self.tokens.values()), sum(
-            written for _, written in self.tokens.values()
-        )
+        read = sum(tokens for tokens, _ in self.tokens.values())
+        written = sum(tokens for _, tokens in self.tokens.values())
+        return read, written
 
     @property
     def money(self) -> float | None:
@@ -61,16 +59,14 @@ class Cost:
     def lines(self) -> list[str]:
         """All of it, a line for each length, the sum, and the bytes."""
         rows = [(short_length(length), tokens) for length, tokens in sorted(self.tokens.items())]
-        rows += [("all lengths", self.totals)] if len(rows) > 1 else []
-        lines = [
-            f"{name}: reads {read:,} tokens, writes at most {written:,} tokens"
-            + (
-                f", costs at most {self.prices.of(read, written):,.2f} ({UNIT})"
-                if self.prices
-                else ""
-            )
-            for name, (read, written) in rows
-        ]
+        if len(rows) > 1:
+            rows.append(("all lengths", self.totals))
+        lines = []
+        for name, (read, written) in rows:
+            line = f"{name}: reads {read:,} tokens, writes at most {written:,} tokens"
+            if self.prices is not None:
+                line += f", costs at most {self.prices.of(read, written):,.2f} ({UNIT})"
+            lines.append(line)
         if self.weight_bytes is not None:
             lines.append(f"weights: {self.weight_bytes / 1e9:.2f} GB")
         if self.cache_bytes is not None:
@@ -116,17 +112,23 @@ def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
         return None
     if is_recurrent(config) or "kv_lora_rank" in config:
         return None
-    size = int(config.get("head_dim") or int(config.get("hidden_size") or 0) // heads)
-    width = 2 * BF16 * size * int(config.get("num_key_value_heads") or heads)
     window = config.get("sliding_window")
     kinds = config.get("layer_types")
-    if kinds is None and window and config.get("use_sliding_window", True):
-        return None  # which of the layers slide, the config does not say
-    kinds = kinds or ["full_attention"] * layers
+    if kinds is None:
+        if window and config.get("use_sliding_window", True):
+            return None  # which of the layers slide, the config does not say
+        kinds = ["full_attention"] * layers
     spans = {"full_attention": tokens, "sliding_attention": min(tokens, int(window or tokens))}
     if set(kinds) - spans.keys():
         return None
+    width = _bytes_of_position(config, heads)
     return sum(width * spans[kind] for kind in kinds)
+
+
+def _bytes_of_position(config: Mapping[str, Any], heads: int) -> int:
+    """Return the bytes of the keys and values of a token in a layer."""
+    size = int(config.get("head_dim") or int(config.get("hidden_size") or 0) // heads)
+    return 2 * BF16 * size * int(config.get("num_key_value_heads") or heads)
 
 
 #: Rows of each config that are rendered, at least.
@@ -185,12 +187,6 @@ class Diagnosis:
         last = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
         return "\n".join([*map(str, self.findings), *self.cost.lines, last])
 
-    def _repr_html_(self) -> str:
-        findings = [[finding.level, finding.about, finding.message] for finding in self.findings]
-        table = html_table(["level", "about", "finding"], findings) if findings else ""
-        counts = f"{counted(self.rows, 'row')} examined: {counted(self.errors, 'error')}"
-        return table + "".join(f"<p>{escape(line)}</p>" for line in (*self.cost.lines, counts))
-
 
 def diagnose(config: EvalConfig, progress: Callable[[str, int], None]) -> Diagnosis:
     """Return what was found, and the cost of the run.
@@ -208,16 +204,19 @@ def diagnose(config: EvalConfig, progress: Callable[[str, int], None]) -> Diagno
 
 def _cost(inputs: Inputs) -> Cost:
     """Return what the run costs: by the rows' own lengths, or by counting a few of each config."""
-    config, prompts, data = inputs.config, inputs.prompts, inputs.data
+    config = inputs.config
+    prompts = inputs.prompts
+    data = inputs.data
     rows: list[tuple[int, int, int]] = []
     for name in data.rows:
-        length, sizes = parse_config(name)[1], data.sizes(name)
+        length = parse_config(name)[1]
         share = 1.0
         if prompts.no_context or not inputs.counts_alike:
             probed = [*islice(data.read(name), PROBES)]
             counts = sum(len(inputs.ids(row)) for row in probed)
             share = counts / sum(row.length - row.max_new_tokens for row in probed)
-        rows += [(length, round(share * (n - budget)) + budget, budget) for n, budget in sizes]
+        for whole, budget in data.sizes(name):
+            rows.append((length, round(share * (whole - budget)) + budget, budget))
     tokens = tokens_by_length(rows, prompts.extra_tokens, config.samples)
     longest = max(length for _, length, _ in rows) + prompts.extra_tokens
     model = inputs.model
@@ -229,10 +228,8 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the tokenizer and the template for this data and protocol."""
     tokenizer = inputs.tokenizer
     if difference := inputs.tokenizer_difference():
-        level: Literal["error", "warning"] = (
-            "error" if inputs.config.tokenizer is None else "warning"
-        )
-        yield Finding(level, "tokenizer", difference)
+        is_chosen = inputs.config.tokenizer is not None
+        yield Finding("warning" if is_chosen else "error", "tokenizer", difference)
     has_switch = inputs.prompts.protocol.variables is not None and tokenizer.has_template
     if has_switch and not tokenizer.opens_turn:
         message = "it has no generation prompt: the model would continue as the user"
@@ -252,31 +249,44 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         return
     if inputs.config.generate is not None:
         yield _examine_function(inputs, engine)
-    if engine.open is None:
-        return
-    engine = engine.open(Ledger())  # reports what the server refuses
-    sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
-    _, config, index = max(
-        (s[0], config, n) for config, row_sizes in sizes for n, s in enumerate(row_sizes)
-    )
-    name, row = f"{config}/{index}", next(iter(inputs.data.read_alike(config, {index})))
+    if engine.open is not None:
+        yield _examine_server(inputs, engine.open(Ledger()))  # reports what the server refuses
+
+
+def _examine_server(inputs: Inputs, engine: Engine) -> Finding:
+    """Return what a server does with the longest row."""
+    config, row = _longest_row(inputs)
+    name = f"{config}/{row.index}"
     ids = inputs.ids(row)
     need = len(ids) + inputs.room(row)
     if engine.window is not None and engine.window < need:
         window = f"its window is {engine.window} tokens, {name} needs {need}"
         remedy = "start it with a longer one, or leave the config out"
-        yield Finding("error", "server", f"{window}; {remedy}")
-        return
+        return Finding("error", "server", f"{window}; {remedy}")
     (answer,) = engine.generate(iter([Request(config, row, ids, ANSWER_TOKENS)]))
     if answer.error is not None:
-        yield Finding("error", name, answer.error)
-    elif answer.prompt_tokens is None:
-        yield Finding("warning", "server", "does not report how many tokens of a prompt it read")
-    else:
-        more = answer.prompt_tokens - len(ids)
-        by = f"; its template differs from the one here by {more:+} tokens" if more else ""
-        read = f"read {answer.prompt_tokens} tokens of {name}, {len(ids)} were rendered here"
-        yield Finding("warning" if more else "note", "server", read + by)
+        return Finding("error", name, answer.error)
+    if answer.prompt_tokens is None:
+        return Finding("warning", "server", "does not report how many tokens of a prompt it read")
+    read = f"read {answer.prompt_tokens} tokens of {name}, {len(ids)} were rendered here"
+    more = answer.prompt_tokens - len(ids)
+    if not more:
+        return Finding("note", "server", read)
+    return Finding(
+        "warning", "server", f"{read}; its template differs from the one here by {more:+} tokens"
+    )
+
+
+def _longest_row(inputs: Inputs) -> tuple[str, Row]:
+    """Return the longest row, with its config."""
+    data = inputs.data
+    lengths = {
+        (config, index): length
+        for config in data.rows
+        for index, (length, _) in enumerate(data.sizes(config))
+    }
+    config, index = max(lengths, key=lambda place: (lengths[place], place))
+    return config, next(iter(data.read_alike(config, {index})))
 
 
 def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
@@ -288,9 +298,9 @@ def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
     name = f"{config}/{row.index}"
     if answer.error is not None:
         return Finding("error", name, f"the function gives no answer: {answer.error}")
-    tokens = (
-        "tokens not counted" if answer.answer_tokens is None else f"{answer.answer_tokens} tokens"
-    )
+    tokens = "tokens not counted"
+    if answer.answer_tokens is not None:
+        tokens = f"{answer.answer_tokens} tokens"
     text = f"the function answers {quote(answer.text or '', 80)} ({tokens}, {answer.seconds} s)"
     return Finding("note", name, text)
 
@@ -299,7 +309,8 @@ def _examine_rows(
     inputs: Inputs, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int]:
     """Return one finding for each fault that rows have, and the number of rows examined."""
-    rows, worst = defaultdict[str, Counter[str]](Counter), dict[str, tuple[int, str, str]]()
+    worst: dict[str, tuple[int, str, str]] = {}  # of each fault: excess, row and message
+    rows = defaultdict[str, Counter[str]](Counter)  # with each fault, by config
     examined = 0
     for config, count in inputs.data.rows.items():
         for row in islice(inputs.data.read(config), 0, None, max(1, count // SAMPLE)):
@@ -312,23 +323,25 @@ def _examine_rows(
     findings = []
     for fault, (_, name, message) in worst.items():
         configs = list(rows[fault])
-        more = f" and {len(configs) - 3} other configs" if len(configs) > 3 else ""
-        where = f"{counted(rows[fault].total(), 'row')} of {', '.join(configs[:3])}{more}"
-        text = f"{message} ({where}, {examined} examined)"
-        findings.append(Finding("error", name, text))
+        where = f"{counted(rows[fault].total(), 'row')} of {', '.join(configs[:3])}"
+        if len(configs) > 3:
+            where += f" and {len(configs) - 3} other configs"
+        findings.append(Finding("error", name, f"{message} ({where}, {examined} examined)"))
     return findings, examined
 
 
 def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
     """Yield the faults of a row: name, excess (the row with the largest is reported), message."""
-    tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
+    ids = inputs.ids(row)
     for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
-        excess = abs(len(ids) + row.max_new_tokens - row.length)
-        yield fault, excess if fault == "length" else len(ids) + room, message
+        excess = len(ids) + inputs.room(row)
+        if fault == "length":
+            excess = abs(len(ids) + row.max_new_tokens - row.length)
+        yield fault, excess, message
     task = inputs.data.manifest.table.get(row.task)
     if task is not None and task.metric == "part":
         return  # QA answers need not appear verbatim
-    text = tokenizer.decode(ids).lower()
+    text = inputs.tokenizer.decode(ids).lower()
     missing = [output for output in row.outputs if output.lower() not in text]
     if missing and not inputs.prompts.no_context:
         message = f"gold answer {missing[0]!r} is not in the prompt as sent; verify the data"

@@ -232,9 +232,10 @@ class EvalConfig:
             raise UsageError(conflict)
 
     def _conflicts(self) -> Iterator[str]:
-        """Yield which options contradict each other, and what to do."""
+        """Yield which options contradict each other, and what to do; one case after the other."""
         engine = self.engine
         is_greedy = not self.temperature
+        is_sampler = engine in ("python", "oracle")  # whose answers differ by themselves
         by_user = self.procedure is None
         if self.top_p == 0:
             yield "top_p 0: keeps no token; give a share over 0"
@@ -244,7 +245,7 @@ class EvalConfig:
             yield "temperature: engine python samples by itself; give its function an --option"
         if self.generate is not None and engine != "python":
             yield f"generate: engine {engine} calls no function; leave --engine out"
-        if self.samples > 1 and is_greedy and engine not in ("python", "oracle"):
+        if self.samples > 1 and is_greedy and not is_sampler:
             yield f"samples {self.samples}: greedy answers are all the same; add a temperature"
         if self.base_url is not None and engine != "openai":
             yield f"--base-url is for engine openai; leave it or --engine {engine} out"

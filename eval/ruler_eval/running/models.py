@@ -25,8 +25,10 @@ from ruler_eval.running.config import EvalConfig
 #: Engines that need no files of the model.
 SERVED = {"openai", "oracle", "python"}
 
-#: A weight file is identified by this many blocks of this many bytes, evenly spaced.
-BLOCK, BLOCKS = 65_536, 16
+#: A weight file is identified by so many blocks, evenly spaced.
+BLOCKS = 16
+#: Bytes of a block.
+BLOCK = 65_536
 
 #: Names the weight files of a checkpoint and their size; checkpoints of one file have none.
 WEIGHTS_INDEX = "model.safetensors.index.json"
@@ -89,36 +91,45 @@ def open_model(config: EvalConfig) -> Model:
     if not isinstance(overrides, dict):
         option = f"--option hf_overrides={quote(str(overrides))}"
         raise UsageError(option, "is not a JSON object")
-    model = _found(config)
+    model = _described(config)
     edited = with_overrides(model.config, overrides)
     limit = options.get("max_model_len")
     return replace(model, config=edited, limit=limit if isinstance(limit, int) else None)
 
 
-def _found(config: EvalConfig) -> Model:
+def _described(config: EvalConfig) -> Model:
     """Return a model as its name, its folder or the Hub describes it."""
     spec = str(config.model or "python")
     name = config.model_name
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     option = f"--model {quote(spec)}"
-    is_path = spec.startswith((".", "/", "~"))
     if path.is_dir():
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     if {config.engine, config.settings.get("engine")} & SERVED:
-        if (is_path or ("/" in spec and path.parent.is_dir())) and not name:
+        is_path = _is_path(spec) or ("/" in spec and path.parent.is_dir())
+        if is_path and not name:
             raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
         return Model(_public(name or spec), spec)
-    if is_path or spec.count("/") != 1:
+    if _is_path(spec) or spec.count("/") != 1:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
+    return _of_hub(spec, name, config.model_revision)
+
+
+def _is_path(spec: str) -> bool:
+    return spec.startswith((".", "/", "~"))
+
+
+def _of_hub(spec: str, name: str | None, revision: str | None) -> Model:
+    """Return a model of the Hub, under the name that the user gives it."""
     from ruler_data.hub.client import UNREACHABLE
     from ruler_data.hub.download import fetch_files
 
     try:
-        folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
+        folder, commit = fetch_files(_public(spec), HUB_FILES, revision)
     except RulerError as error:
         remedy = "" if UNREACHABLE in str(error) else "; offline, give a folder"
-        raise UsageError(option, f"{error}{remedy}") from error
+        raise UsageError(f"--model {quote(spec)}", f"{error}{remedy}") from error
     return Model(_public(name or spec), spec, commit, folder, _config(folder))
 
 
@@ -132,7 +143,8 @@ def identify(folder: Path) -> str | None:
     weights = _weight_files(folder)
     if not weights:
         return None
-    config, digest = folder / "config.json", hashlib.sha256()
+    config = folder / "config.json"
+    digest = hashlib.sha256()
     try:
         digest.update(read_bytes(config) if config.is_file() else b"")
         for path in weights:
@@ -143,8 +155,8 @@ def identify(folder: Path) -> str | None:
                     file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
                     digest.update(file.read(BLOCK))
     except OSError as error:
-        option, reason = "--model", f"cannot be read: {error.strerror}"
-        raise RulerError(option, error.filename, reason) from error
+        reason = f"cannot be read: {error.strerror}"
+        raise RulerError("--model", error.filename, reason) from error
     return "sha256:" + digest.hexdigest()
 
 
@@ -167,8 +179,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 def _public(name: str) -> str:
     """Return a name that may be published: one word, or owner/word."""
-    owner, slash, last = name.rpartition("/")
-    for piece in (owner, last) if slash else (last,):
+    for piece in name.rsplit("/", 1):
         check_name("--model-name", piece)
     return name
 
@@ -219,19 +230,24 @@ def window(config: Config) -> int | None:
     reach = text.get("max_position_embeddings")
     if not isinstance(reach, int):
         return None
-    counted = _COUNTED | ({"linear"} if "gemma3" in str(text.get("model_type")) else set())
-    windows = []
+    is_gemma = "gemma3" in str(text.get("model_type"))
     try:
-        for rope in _ropes(text):
-            kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
-            if "yarn" in kind:
-                original = rope.get("original_max_position_embeddings", reach)
-                windows.append(max(reach, int(original * factor)))
-            else:
-                windows.append(reach if kind in counted else int(reach * factor))
+        windows = [_extended(reach, rope, is_gemma=is_gemma) for rope in _ropes(text)]
     except (TypeError, ValueError, OverflowError):  # not the numbers that engines take
         return None
     return max(windows, default=reach)
+
+
+def _extended(reach: int, rope: Config, *, is_gemma: bool) -> int:
+    """Return the tokens that positions reach with RoPE scaling."""
+    kind = _kind(rope)
+    factor = float(rope.get("factor") or 1.0)
+    if "yarn" in kind:
+        original = rope.get("original_max_position_embeddings", reach)
+        return max(reach, int(original * factor))
+    if kind in _COUNTED or (is_gemma and kind == "linear"):
+        return reach
+    return int(reach * factor)
 
 
 def trained_window(config: Config) -> int | None:
@@ -253,16 +269,23 @@ def with_overrides(config: Config, overrides: Mapping[str, Any]) -> dict[str, An
     Raises:
         UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in.
     """
-    text, inner = text_part(config), overrides.get(_TEXT)
-    inner = inner if isinstance(inner, dict) else {}
-    if any("rope_theta" not in rope for section in (overrides, inner) for rope in _ropes(section)):
-        places = (text, *_ropes(text))
-        theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
-        advice = f"add rope_theta (the model's own is {theta})"
-        option, why = "--option hf_overrides", "replaces all of the model's rope_parameters"
-        raise UsageError(option, f"{advice}: hf_overrides {why}")
-    text_overrides = {_TEXT: {**text, **_as_rope_parameters(inner)}} if inner else {}
-    return {**config, **_as_rope_parameters(overrides), **text_overrides}
+    text = text_part(config)
+    inner = overrides.get(_TEXT)
+    if not isinstance(inner, dict):
+        inner = {}
+    for rope in (*_ropes(overrides), *_ropes(inner)):
+        if "rope_theta" not in rope:
+            places = (text, *_ropes(text))
+            theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
+            raise UsageError(
+                "--option hf_overrides",
+                f"add rope_theta (the model's own is {theta}): hf_overrides replaces all of the "
+                "model's rope_parameters",
+            )
+    edited = {**config, **_as_rope_parameters(overrides)}
+    if inner:
+        edited[_TEXT] = {**text, **_as_rope_parameters(inner)}
+    return edited
 
 
 def with_yarn_window(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,8 +92,7 @@ def prepare(
     assert tokenizer is not None
     options, arguments = take_options(PythonOptions, config.settings)
     if (options.function is None) == (config.generate is None):
-        msg = "engine python needs one function: --option function=package.module:name"
-        raise UsageError(msg)
+        raise UsageError("engine python needs one function: --option function=package.module:name")
     function = inner = config.generate or _load(options.function or "")
     bound: dict[str, Any] = {}  # by `functools.partial`
     while isinstance(inner, partial):
@@ -110,9 +109,11 @@ def prepare(
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
     except TypeError as error:
-        reason = f"cannot be called with requests and these options: {error}; give what it needs by"
-        keyword = "in Python as a keyword argument, or with functools.partial"
-        raise UsageError(name, f"{reason} --option NAME=VALUE ({keyword})") from error
+        raise UsageError(
+            name,
+            f"cannot be called with requests and these options: {error}; give what it needs by "
+            "--option NAME=VALUE (in Python as a keyword argument, or with functools.partial)",
+        ) from error
     info = {
         "function": name,
         "source": _source_hash(inner, name),
@@ -146,7 +147,8 @@ def _batches(requests: Iterator[Request | None], size: int) -> Iterator[list[Req
 
 def _predict(function: Function, batch: list[Request], prompts: PromptFormat) -> Iterator[Answer]:
     """Yield the answer to each request, in order, from one call of the function."""
-    start, reason = time.monotonic(), ""
+    start = time.monotonic()
+    results: list[object] = []
     try:
         # Copies, which a function may change: the records are of what was rendered here.
         copies = [
@@ -155,30 +157,33 @@ def _predict(function: Function, batch: list[Request], prompts: PromptFormat) ->
         ]
         output = function(copies)
         results = [output] if isinstance(output, ONE) else list(output)
-        if len(results) != len(batch):
-            reason = f"the function returned {len(results)} results for {len(batch)} requests"
+        reason = f"the function returned {len(results)} results for {len(batch)} requests"
     except (KeyboardInterrupt, Stopped):
         raise
     except BaseException as error:  # the function is the user's: it raises anything, or exits
         frame = traceback.extract_tb(error.__traceback__)[-1]
         message = str(error).strip().partition("\n")[0][:200]
         reason = f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
-    if reason:
+    if len(results) != len(batch):
         yield from (request.failed(reason) for request in batch)
         return
     seconds = time.monotonic() - start
     for request, result in zip(batch, results, strict=True):
-        generation = Generation(result, "unknown") if isinstance(result, str) else result
-        if isinstance(generation, Generation) and isinstance(generation.text, str):
-            names = ("reasoning", "calls", "total_tokens", "prompt_tokens", "cached_tokens")
-            more = {name: plain(getattr(generation, name)) for name in names}
-            more["counted"] = "nobody" if generation.prompt_tokens is None else "engine"
-            yield request.answered(
-                generation.text, generation.finish_reason, plain(generation.tokens), seconds, **more
-            )
-        else:
-            kind = type(getattr(generation, "text", generation)).__name__
-            yield request.failed(f"the function returned {kind}, not text or a Generation")
+        yield _answer(request, result, seconds)
+
+
+def _answer(request: Request, result: object, seconds: float) -> Answer:
+    """Return the record of what a function returned for a request."""
+    generation = Generation(result, "unknown") if isinstance(result, str) else result
+    if not isinstance(generation, Generation) or not isinstance(generation.text, str):
+        kind = type(getattr(generation, "text", generation)).__name__
+        return request.failed(f"the function returned {kind}, not text or a Generation")
+    names = ("reasoning", "calls", "total_tokens", "prompt_tokens", "cached_tokens")
+    details = {name: plain(getattr(generation, name)) for name in names}
+    details["counted"] = "nobody" if generation.prompt_tokens is None else "engine"
+    return request.answered(
+        generation.text, generation.finish_reason, plain(generation.tokens), seconds, **details
+    )
 
 
 def _source_hash(function: object, name: str) -> str | None:
@@ -194,11 +199,14 @@ def _source_hash(function: object, name: str) -> str | None:
     try:
         text = "".join(inspect.findsource(routine)[0])
     except (TypeError, OSError):
-        if (code := getattr(routine, "__code__", None)) is None:
+        code = getattr(routine, "__code__", None)
+        if code is None:
             warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
             return None
+        text = _code_text(code)
         defaults = routine.__defaults__, routine.__kwdefaults__
-        text = _code_text(code) + _as_json(defaults) * any(defaults)
+        if any(defaults):
+            text += _as_json(defaults)
     return "sha256:" + sha256(text.encode()).hexdigest()
 
 
@@ -209,12 +217,14 @@ def _as_json(values: object) -> str:
 
 def _code_text(code: CodeType) -> str:
     """Return compiled code as a text, the same in every process of one version of Python."""
-    constants = [
-        _code_text(constant)
-        if isinstance(constant, CodeType)
-        else repr(sorted(constant, key=repr) if isinstance(constant, frozenset) else constant)
-        for constant in code.co_consts
-    ]
+    constants = []
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            constants.append(_code_text(constant))
+        elif isinstance(constant, frozenset):
+            constants.append(repr(sorted(constant, key=repr)))
+        else:
+            constants.append(repr(constant))
     return repr((code.co_code, code.co_names, constants))
 
 

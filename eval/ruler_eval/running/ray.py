@@ -100,133 +100,194 @@ class Copy:
     ready: bool = False
 
 
+@dataclass(frozen=True)
+class Room:
+    """What each copy takes of the cluster."""
+
+    gpus: int
+    is_spread: bool  # over nodes
+    nodes: list[int]  # GPUs of the nodes that are alive
+
+    @property
+    def bundles(self) -> list[dict[str, int]]:
+        """The resources of a copy, each on one node."""
+        if not self.is_spread:
+            return [{"CPU": 1, "GPU": self.gpus}]
+        return [{"CPU": 1, "GPU": 1}, *[{"GPU": 1}] * (self.gpus - 1)]
+
+    @property
+    def copies(self) -> int:
+        """Number of copies that the GPUs of the cluster hold, at least one."""
+        if not self.gpus:
+            return 1
+        if self.is_spread:
+            return max(1, sum(self.nodes) // self.gpus)
+        return max(1, sum(gpus // self.gpus for gpus in self.nodes))
+
+    def __str__(self) -> str:
+        if not self.gpus:
+            return "1 CPU"
+        return f"{self.gpus} GPUs" if self.is_spread else f"{self.gpus} GPUs on one node"
+
+
+def _room(ray: Any, options: RayOptions, config: EvalConfig) -> Room:  # noqa: ANN401 - the module
+    settings = config.settings
+    gpus = options.gpus
+    if gpus is None:
+        gpus = config.tensor_parallel * int(settings.get("pipeline_parallel_size", 1))
+        if options.engine == "oracle":
+            gpus = 0
+    nodes = sorted(int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"])
+    is_spread = gpus > max(nodes) > 0 or settings.get("distributed_executor_backend") == "ray"
+    return Room(gpus, is_spread, nodes)
+
+
 def _generate(
     options: RayOptions,
     config: EvalConfig,
     make: Callable[[EvalConfig], Engine],
     requests: Iterator[Request | None],
 ) -> Iterator[Answer]:
-    ray, settings = connect(), config.settings
-    gpus = options.gpus
-    if gpus is None:
-        size = config.tensor_parallel * int(settings.get("pipeline_parallel_size", 1))
-        gpus = 0 if options.engine == "oracle" else size
+    ray = connect()
     try:
-        nodes = sorted(int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"])
-        spread = gpus > max(nodes) > 0 or settings.get("distributed_executor_backend") == "ray"
-        fitting = sum(n // gpus for n in ([sum(nodes)] if spread else nodes)) if gpus else 1
-        bundles = [{"CPU": 1, "GPU": 1 if spread else gpus}, *[{"GPU": 1}] * (spread * (gpus - 1))]
-        if gpus > 1 and config.engine == "vllm":
-            backend = {"distributed_executor_backend": "ray" if spread else "mp"}
-            config = replace(config, options={**backend, **settings})
-
-        def start() -> Copy:
-            group = ray.util.placement_group(bundles, strategy="PACK")
-            place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
-                group, 0, placement_group_capture_child_tasks=True
-            )
-            # vLLM itself starts a worker on each GPU of the group.
-            actor_gpus = 0 if spread else gpus
-            about = {"num_cpus": 1, "num_gpus": actor_gpus, "scheduling_strategy": place}
-            actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
-            serve = actor.serve.options(num_returns="streaming")
-            return Copy(group, actor, serve.remote(make, config))
-
-        resources = f"{gpus} GPUs{'' if spread else ' on one node'}" if gpus else "1 CPU"
-        short = (
-            f"with {resources} each; GPUs of its nodes, free or not: {nodes}; ask for less, wait "
-        )
-        short += "longer (--option wait=900), or use its CPUs (--option gpus=0); see `ray status`"
-        copies = [start() for _ in range(options.copies or max(1, fitting))]
+        room = _room(ray, options, config)
+        settings = config.settings
+        if room.gpus > 1 and config.engine == "vllm":
+            backend = "ray" if room.is_spread else "mp"
+            config = replace(config, options={"distributed_executor_backend": backend, **settings})
         window = max(WINDOW, int(settings.get("max_num_seqs") or 0) + 32)
-        yield from dispatch(ray, copies, start, requests, options.wait, short, window)
+        dispatcher = Dispatcher(ray, room, options.wait, window, partial(_serve, make, config))
+        yield from dispatcher.answers(options.copies or room.copies, requests)
     finally:
         ray.shutdown()
 
 
-def dispatch(
-    ray: Any,  # noqa: ANN401 - the module
-    copies: list[Copy],
-    start: Callable[[], Copy],
-    requests: Iterator[Request | None],
-    wait: float,
-    short: str,
-    window: int = WINDOW,
-) -> Iterator[Answer]:
-    """Yield answers, and keep each copy supplied with as many rows as it can use.
+def _serve(make: Callable[[EvalConfig], Engine], config: EvalConfig, actor: Any) -> Any:  # noqa: ANN401 - of Ray
+    return actor.serve.options(num_returns="streaming").remote(make, config)
 
-    Raises:
-        RulerError: there is no room for a copy, an engine failed, or copies are lost one after the
-            other.
-    """
-    again, suspects, losses = list[Request](), set[Key](), 0
-    deadline: float | None = time.monotonic() + wait
-    while True:
-        ready = [copy for copy in copies if copy.ready]
-        _supply(ready, requests, again, window)
-        if ready and not any(copy.requests for copy in ready):
+
+@dataclass(eq=False)
+class Dispatcher:
+    """Keeps copies supplied with rows, and replaces those that are lost."""
+
+    ray: Any  # the module
+    room: Room
+    wait: float  # seconds for a copy to find room
+    window: int  # rows that a copy has at once
+    serve: Callable[[Any], Any]  # returns the stream of an actor's answers
+    copies: list[Copy] = field(default_factory=list)
+    again: list[Request] = field(default_factory=list)  # rows of lost copies
+    suspects: set[Key] = field(default_factory=set)  # rows with which a copy was lost
+    losses: int = 0  # of copies, since the last answer
+    deadline: float | None = None  # when room is looked at
+
+    def answers(self, copies: int, requests: Iterator[Request | None]) -> Iterator[Answer]:
+        """Start copies, and yield their answers.
+
+        Raises:
+            RulerError: there is no room for a copy, an engine failed, or copies are lost one after
+                the other.
+        """
+        self.copies = [self._started() for _ in range(copies)]
+        self.deadline = time.monotonic() + self.wait
+        while True:
+            ready = [copy for copy in self.copies if copy.ready]
+            self._supply(ready, requests)
+            if ready and not any(copy.requests for copy in ready):
+                return
+            self._look_for_room()
+            waiting = {copy.stream: copy for copy in self.copies if copy.requests or not copy.ready}
+            for stream in self.ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
+                yield from self._next_answer(waiting[stream])
+
+    def _started(self) -> Copy:
+        ray = self.ray
+        group = ray.util.placement_group(self.room.bundles, strategy="PACK")
+        place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+            group, 0, placement_group_capture_child_tasks=True
+        )
+        # vLLM itself starts a worker on each GPU of a group that is spread.
+        gpus = 0 if self.room.is_spread else self.room.gpus
+        remote = ray.remote(max_concurrency=2, num_cpus=1, num_gpus=gpus, scheduling_strategy=place)
+        actor = remote(EngineActor).remote()
+        return Copy(group, actor, self.serve(actor))
+
+    def _supply(self, ready: list[Copy], new: Iterator[Request | None]) -> None:
+        """Give rows to the copies that have fewest, until all have as many as they can use."""
+        while ready:
+            copy = min(ready, key=lambda candidate: len(candidate.requests))
+            request = next(new, None) if len(copy.requests) < self.window else None
+            if request is None and self.again and not copy.requests:
+                request = self.again.pop(0)
+            if request is None:
+                return
+            copy.requests[request.key] = request
+            copy.actor.put.remote(request)
+
+    def _look_for_room(self) -> None:
+        """Tell of copies that found no room in time.
+
+        Raises:
+            RulerError: none did.
+        """
+        if self.deadline is None or time.monotonic() <= self.deadline:
             return
-        if deadline is not None and time.monotonic() > deadline:
-            deadline, table = None, ray.util.placement_group_table
-            late = [one for one in copies if table(one.group)["state"] != "CREATED"]
-            room = f"after {wait:.0f} s the cluster has no room for "
-            room += f"{counted(len(late), 'actor')} {short}"
-            if len(late) == len(copies):
-                raise RulerError(room)
-            if late:
-                warn(f"{room}; going on with {len(copies) - len(late)}")
-        waiting = {copy.stream: copy for copy in copies if copy.requests or not copy.ready}
-        for stream in ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
-            copy = waiting[stream]
-            try:
-                answer = ray.get(next(stream))
-            except ray.exceptions.RayTaskError as error:
-                reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
-                message = f"a copy of the model failed: {type(error.cause).__name__}"
-                raise RulerError(message, reason) from error
-            except ray.exceptions.RayActorError as error:
-                losses, deadline = losses + 1, time.monotonic() + wait
-                if losses > LOSSES + len(copies):
-                    several = f"{losses} copies of the model were lost, one after the other"
-                    raise RulerError(several, "see `ray status`, then run it again") from error
-                ray.kill(copy.actor)
-                ray.util.remove_placement_group(copy.group)
-                copies[copies.index(copy)] = start()
-                for key, request in copy.requests.items():
-                    if key in suspects:  # it was alone
-                        losses = 0
-                        yield request.failed("2 copies of the model were lost with this row")
-                    else:
-                        again.append(request)
-                suspects.update(copy.requests)
+        self.deadline = None
+        table = self.ray.util.placement_group_table
+        late = [copy for copy in self.copies if table(copy.group)["state"] != "CREATED"]
+        if not late:
+            return
+        problem = (
+            f"after {self.wait:.0f} s the cluster has no room for {counted(len(late), 'actor')} "
+            f"with {self.room} each; GPUs of its nodes, free or not: {self.room.nodes}; ask for "
+            "less, wait longer (--option wait=900), or use its CPUs (--option gpus=0); see "
+            "`ray status`"
+        )
+        if len(late) == len(self.copies):
+            raise RulerError(problem)
+        warn(f"{problem}; going on with {len(self.copies) - len(late)}")
+
+    def _next_answer(self, copy: Copy) -> Iterator[Answer]:
+        """Yield the next answer of a copy, or what its loss ends."""
+        try:
+            answer = self.ray.get(next(copy.stream))
+        except self.ray.exceptions.RayTaskError as error:
+            reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
+            message = f"a copy of the model failed: {type(error.cause).__name__}"
+            raise RulerError(message, reason) from error
+        except self.ray.exceptions.RayActorError as error:
+            self.losses += 1
+            if self.losses > LOSSES + len(self.copies):
+                several = f"{self.losses} copies of the model were lost, one after the other"
+                raise RulerError(several, "see `ray status`, then run it again") from error
+            yield from self._replace(copy)
+            return
+        copy.ready = True
+        if answer is not None:
+            self.losses = 0
+            del copy.requests[answer.key]
+            yield answer
+
+    def _replace(self, copy: Copy) -> Iterator[Answer]:
+        """Start another copy for a lost one; yield the row that ended it, if it was alone."""
+        self.deadline = time.monotonic() + self.wait
+        self.ray.kill(copy.actor)
+        self.ray.util.remove_placement_group(copy.group)
+        self.copies[self.copies.index(copy)] = self._started()
+        for key, request in copy.requests.items():
+            if key in self.suspects:  # it was alone
+                self.losses = 0
+                yield request.failed("2 copies of the model were lost with this row")
             else:
-                copy.ready = True
-                if answer is not None:
-                    losses = 0
-                    del copy.requests[answer.key]
-                    yield answer
+                self.again.append(request)
+        self.suspects.update(copy.requests)
 
 
-def _supply(
-    ready: list[Copy], new: Iterator[Request | None], again: list[Request], window: int
-) -> None:
-    """Give rows to the copies that have fewest, until all have as many as they can use."""
-    while ready:
-        copy = min(ready, key=lambda candidate: len(candidate.requests))
-        request = next(new, None) if len(copy.requests) < window else None
-        if request is None and again and not copy.requests:
-            request = again.pop(0)
-        if request is None:
-            return
-        copy.requests[request.key] = request
-        copy.actor.put.remote(request)
-
-
-def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray, imported late
+def connect() -> Any:  # noqa: ANN401 - the module ray, imported late
     """Return Ray, connected to a cluster; its caller shuts it down.
 
     The cluster is the one at RAY_ADDRESS, otherwise the one that `ray start` started on this
-    machine, otherwise a new one here with `workers` CPUs, or all of them.
+    machine, otherwise a new one here.
 
     Raises:
         UsageError: Ray is not installed, or the cluster does not answer.
@@ -235,22 +296,25 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
     try:
         import ray
     except ImportError as error:
-        msg = "--engine ray needs Ray; pip install -e '.[ray]' in the checkout"
-        raise UsageError(msg) from error
+        raise UsageError(
+            "--engine ray needs Ray; pip install -e '.[ray]' in the checkout"
+        ) from error
     address = os.environ.get("RAY_ADDRESS")
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    is_new = address in (None, "local")
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    start: Callable[..., object] = partial(ray.init, address=address, **quiet)
     try:
         if host and port.isdecimal():  # Ray itself needs minutes to notice that nothing listens
             socket.create_connection((host, int(port)), timeout=10).close()
-        try:
-            start(num_cpus=workers if is_new else None)
-        except ValueError:  # a running cluster has its own number of CPUs
-            start()
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ValueError, OSError) as error:
-        name = f"RAY_ADDRESS {quote(address)}" if address else "the cluster of `ray start`"
-        advice = "" if address else ", or start a new one here with RAY_ADDRESS=local"
+        name = "the cluster of `ray start`"
+        advice = ", or start a new one here with RAY_ADDRESS=local"
+        if address:
+            name = f"RAY_ADDRESS {quote(address)}"
+            advice = ""
         raise UsageError(name, f"no Ray cluster answers there; see `ray status`{advice}") from error
     return ray

@@ -20,12 +20,16 @@ FINISHES = {
 }
 #: Where a message holds what the model thought, apart from its text.
 REASONING = ("reasoning", "reasoning_content", "thinking", "thinking_blocks")
+#: Types of its pieces that are thoughts.
+THOUGHTS = ("thinking", "reasoning")
 #: What a message or its choice may hold instead of a text.
 NO_TEXT = {
     "refusal": "the model refuses",
     "tool_calls": "the model calls a tool",
     "function_call": "the model calls a function",
 }
+#: Fields of an answer that a reply has by the same name.
+ORIGIN = ("provider", "model", "system_fingerprint")
 #: Events of a stream that say nothing.
 IDLE = ("ping", "keepalive", "heartbeat")
 
@@ -52,29 +56,27 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
     if not message or choice.get("error"):
         raise NoAnswer(f"the server's reply holds no answer: {quote(str(choice or reply), 200)}")
     text = _text_of(message.get(field))
-    if not text or not text.strip():
-        _refuse_other_content(choice, message)
-    finish = _finish_of(choice.get("finish_reason"))
+    _refuse_other_content(text, choice, message)
     usage = _object(reply.get("usage"))
-    read, written, thought = _counts(usage)
-    if finish == "length" and not text:
-        text = ""
-        if is_chat and not thought and isinstance(written, int):
-            thought = written or None
-    return {
-        "text": text,
-        "finish": finish,
-        "prompt_tokens": read,
-        "answer_tokens": written,
-        "reasoning": _reasoning_of(message, is_chat=is_chat),
-        "reasoning_tokens": thought,
-        "cached_tokens": _cached_of(usage),
-        "counted": "nobody" if read is None else "server",
-        "cost": _cost_of(usage),
-        "provider": _nonempty(reply.get("provider")),
-        "model": _nonempty(reply.get("model")),
-        "system_fingerprint": _nonempty(reply.get("system_fingerprint")),
-    }
+    record = {"text": text, "finish": _finish_of(choice.get("finish_reason")), **_counts(usage)}
+    record["counted"] = "nobody" if record["prompt_tokens"] is None else "server"
+    if record["finish"] == "length" and not text:
+        record["text"] = ""
+        if is_chat:
+            _count_thoughts(record)
+    record["reasoning"] = _reasoning_of(message, is_chat=is_chat)
+    record["cached_tokens"] = _cached_of(usage)
+    record["cost"] = _cost_of(usage)
+    for name in ORIGIN:
+        record[name] = _nonempty(reply.get(name))
+    return record
+
+
+def _count_thoughts(record: dict[str, Any]) -> None:
+    """Count the tokens of an answer without text as those of its thoughts."""
+    written = record["answer_tokens"]
+    if not record["reasoning_tokens"] and isinstance(written, int):
+        record["reasoning_tokens"] = written or None
 
 
 def _only_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,13 +104,16 @@ def _text_of(content: object) -> str | None:
         raise NoAnswer(f"the answer is {type(content).__name__}, not text")
     texts = []
     for item in content:
-        kind = "text" if isinstance(item, str) else str(_object(item).get("type"))
-        if kind in ("thinking", "reasoning"):
+        if isinstance(item, str):
+            texts.append(item)
             continue
-        text = item if isinstance(item, str) else _object(item).get("text")
-        if kind not in ("text", "output_text") or not isinstance(text, str):
+        part = _object(item)
+        kind = str(part.get("type"))
+        if kind in THOUGHTS:
+            continue
+        if kind not in ("text", "output_text") or not isinstance(part.get("text"), str):
             raise NoAnswer(f"the answer holds {quote(kind)}, not text alone")
-        texts.append(text)
+        texts.append(part["text"])
     return "".join(texts)
 
 
@@ -117,12 +122,10 @@ def _reasoning_of(message: Mapping[str, Any], *, is_chat: bool) -> str | None:
     for name in REASONING:
         if text := "".join(_texts(message.get(name))):
             return text
-    content = message.get("content") if is_chat else None
-    thoughts = []
-    if isinstance(content, list):
-        thoughts = [
-            item for item in content if _object(item).get("type") in ("thinking", "reasoning")
-        ]
+    content = message.get("content")
+    if not is_chat or not isinstance(content, list):
+        return None
+    thoughts = [item for item in content if _object(item).get("type") in THOUGHTS]
     return "".join(_texts(thoughts)) or None
 
 
@@ -132,15 +135,18 @@ def _texts(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, list):
         for item in value:
-            held = _object(item)
-            if held:
-                yield from _texts(held.get("thinking") or held.get("text") or "")
-            else:
-                yield from _texts(item if isinstance(item, str) else "")
+            if isinstance(item, dict):
+                yield from _texts(item.get("thinking") or item.get("text"))
+            elif isinstance(item, str):
+                yield item
 
 
-def _refuse_other_content(choice: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+def _refuse_other_content(
+    text: str | None, choice: Mapping[str, Any], message: Mapping[str, Any]
+) -> None:
     """Refuse an empty text beside which stands why it is empty."""
+    if text and text.strip():
+        return
     for name, event in NO_TEXT.items():
         if value := message.get(name):
             raise NoAnswer(f"{event}: {quote(json.dumps(value), 200)}")
@@ -164,7 +170,7 @@ def _finish_of(reason: object) -> str | None:
     return name if name in ("stop", "length") else reason
 
 
-def _counts(usage: Mapping[str, Any]) -> tuple[Any, Any, int | None]:
+def _counts(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens that were read, written, and of these thought, as the server counts."""
     read = usage.get("prompt_tokens")
     written = usage.get("completion_tokens")
@@ -176,7 +182,7 @@ def _counts(usage: Mapping[str, Any]) -> tuple[Any, Any, int | None]:
     if type(read) is type(written) is type(total) is int and total > read + written:
         thought = max(thought or 0, total - read - written)
         written = total - read
-    return read, written, thought
+    return {"prompt_tokens": read, "answer_tokens": written, "reasoning_tokens": thought}
 
 
 def _cached_of(usage: Mapping[str, Any]) -> int | None:
@@ -196,8 +202,9 @@ def _cost_of(usage: Mapping[str, Any]) -> float | None:
 
 def usage_of(content: object) -> tuple[int, int] | None:
     """Return the tokens that a reply says were read and written; None where it counts nothing."""
-    usage = _object(content).get("usage")
-    read, written, _ = _counts(_object(usage))
+    counts = _counts(_object(_object(content).get("usage")))
+    read = counts["prompt_tokens"]
+    written = counts["answer_tokens"]
     if type(read) is int and type(written) is int and read >= 0 and written >= 0:
         return read, written
     return None

@@ -12,6 +12,7 @@ runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -138,11 +139,15 @@ class RunInfo:
         What is empty is left out, so that a field that a later version adds changes no fingerprint.
         """
         body = asdict(self)
-        for part in (body["data"], body):
-            for name in [name for name, value in part.items() if value in (None, "", {})]:
-                del part[name]
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        body["data"] = _without_empty(body["data"])
+        text = json.dumps(
+            _without_empty(body), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+        )
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_empty(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value not in (None, "", {})}
 
 
 #: What must be the same in two runs that are compared, in the words of a refusal; None where a run
@@ -206,10 +211,11 @@ def read_info(folder: Path) -> RunInfo:
 
 def faults(error: ValidationError) -> str:
     """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
-    return "; ".join(
-        ": ".join(filter(None, (".".join(map(str, detail["loc"])), detail["msg"])))
-        for detail in error.errors()[:3]
-    )
+    texts = []
+    for detail in error.errors()[:3]:
+        place = ".".join(map(str, detail["loc"]))
+        texts.append(f"{place}: {detail['msg']}" if place else detail["msg"])
+    return "; ".join(texts)
 
 
 @dataclass(frozen=True)
@@ -273,11 +279,7 @@ class RunFolder:
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
         with self._writing(), self._lock():
-            shards = {
-                shard_running
-                for shard_running in self.running()
-                if shard_running.count != shard.count
-            }
+            shards = {other for other in self.running() if other.count != shard.count}
             lock = self._lock(LOCK.format(shard.name), GLANCE)
             try:
                 if not shards:
@@ -299,14 +301,16 @@ class RunFolder:
         """
         shards = set()
         for path in self.path.glob(LOCK.format("*")):
-            if match := _LOCKED.fullmatch(path.name):
-                try:
-                    with FileLock(path, timeout=0):
-                        pass
-                except Timeout:
-                    shards.add(Shard(int(match[1]), int(match[2])))
-                except OSError:
-                    continue
+            match = _LOCKED.fullmatch(path.name)
+            if match is None:
+                continue
+            try:
+                with FileLock(path, timeout=0):
+                    pass
+            except Timeout:
+                shards.add(Shard(int(match[1]), int(match[2])))
+            except OSError:
+                continue
         return shards
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
@@ -394,26 +398,43 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
-    before, now = (dict(_leaves(redact(body, distinct=True))) for body in (recorded, requested))
+    before = dict(_leaves(redact(recorded, distinct=True)))
+    now = dict(_leaves(redact(requested, distinct=True)))
     lines: dict[str, str] = {}
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
-        old, new = (ascii(body[name]) if name in body else "missing" for body in (before, now))
-        # What is seen of a server is seen again at each start; a template may tell the date.
-        free = name == "fingerprint"
-        if name.startswith("seen."):
-            free = name != "seen.offset" or _is_date(before.get(name), now.get(name))
-        if old != new and not free:
-            unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
-            alike = next(unlike, min(len(old), len(new)))
-            start = alike - 20 if alike > 40 else 0
-            old, new = (
-                "..." * bool(start) + text[start : start + 60] + "..." * bool(text[start + 60 :])
-                for text in (old, new)
-            )
+        old = ascii(before[name]) if name in before else "missing"
+        new = ascii(now[name]) if name in now else "missing"
+        if old != new and not _is_free(name, before.get(name), now.get(name)):
+            old, new = _excerpts(old, new)
             shown = _AS_OPTION.sub("--option ", name)
             difference = f"{shown} is {old} in the folder and {new} now"
             lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
+
+
+def _excerpts(first: str, second: str) -> list[str]:
+    """Return two texts where they begin to differ."""
+    alike = len(os.path.commonprefix([first, second]))  # noqa: RUF071 - of characters
+    start = alike - 20 if alike > 40 else 0
+    excerpts = []
+    for text in (first, second):
+        excerpt = text[start : start + 60]
+        if start:
+            excerpt = f"...{excerpt}"
+        if len(text) > start + 60:
+            excerpt += "..."
+        excerpts.append(excerpt)
+    return excerpts
+
+
+def _is_free(name: str, before: object, now: object) -> bool:
+    """Whether a value of a description may change from one start to the next.
+
+    What is seen of a server is seen again at each start; a template may tell the date.
+    """
+    if name == "seen.offset":
+        return _is_date(before, now)
+    return name == "fingerprint" or name.startswith("seen.")
 
 
 def _is_date(before: object, now: object) -> bool:

@@ -104,23 +104,19 @@ def _generate(
 ) -> Iterator[Answer]:
     from vllm import LLM, SamplingParams
 
-    sampling = config.sampling
     with block_sigint_in_children():
         llm = LLM(**arguments)
     hardware = _hardware()
     waiting: dict[str, tuple[Request, float]] = {}
-    more, most = True, max(IN_FLIGHT, arguments.get("max_num_seqs") or 0)
+    most = max(IN_FLIGHT, arguments.get("max_num_seqs") or 0)
+    more = True
     try:
         while more or waiting:
             room = min(FEED, most - len(waiting))
-            batch = list(islice(requests, room)) if more else []
-            more = more and len(batch) == room
+            batch = list(islice(requests, room))
+            more = len(batch) == room
             for request in filter(None, batch):
-                params = SamplingParams(
-                    **sampling | ({"seed": request.seed} if "seed" in sampling else {}),
-                    max_tokens=request.max_tokens,
-                    skip_special_tokens=False,  # some models mark reasoning by special tokens
-                )
+                params = SamplingParams(**_sampling_of(config, request))
                 prompt = {"prompt_token_ids": request.ids.tolist()}
                 try:
                     (name,) = llm.enqueue(prompt, params, use_tqdm=False)
@@ -129,23 +125,39 @@ def _generate(
                     continue
                 # A random part follows the name, which outputs do not have.
                 waiting[str(name).partition("-")[0]] = request, time.monotonic()
-            for output in llm.llm_engine.step() if waiting else ():
+            if not waiting:
+                continue
+            for output in llm.llm_engine.step():
                 if output.finished:
                     request, start = waiting.pop(output.request_id)
-                    generated = output.outputs[0]
-                    yield request.answered(
-                        generated.text,
-                        generated.finish_reason,
-                        len(generated.token_ids),
-                        time.monotonic() - start,
-                        cached_tokens=output.num_cached_tokens,
-                        hardware=hardware,
-                    )
+                    yield _answer(request, output, time.monotonic() - start, hardware)
     finally:
         try:
             llm.llm_engine.engine_core.shutdown()
         except Exception as error:  # e.g. of psutil: a worker that it would kill has just ended
             warn(f"vLLM did not end in order ({type(error).__name__}: {error}); answers are kept")
+
+
+def _sampling_of(config: EvalConfig, request: Request) -> dict[str, Any]:
+    """Return vLLM's parameters of a request."""
+    sampling = config.sampling
+    if "seed" in sampling:
+        sampling["seed"] = request.seed
+    sampling["max_tokens"] = request.max_tokens
+    sampling["skip_special_tokens"] = False  # some models mark reasoning by special tokens
+    return sampling
+
+
+def _answer(request: Request, output: Any, seconds: float, hardware: str | None) -> Answer:  # noqa: ANN401 - of vLLM
+    generated = output.outputs[0]
+    return request.answered(
+        generated.text,
+        generated.finish_reason,
+        len(generated.token_ids),
+        seconds,
+        cached_tokens=output.num_cached_tokens,
+        hardware=hardware,
+    )
 
 
 def _hardware() -> str | None:
