@@ -13,8 +13,9 @@ import pytest
 from ruler_data import Row
 from ruler_data.manifest import Manifest
 from ruler_data.row import question_digest
-from ruler_eval.scoring.scores import FILENAME, Scores, means, read_scores
+from ruler_eval.scoring.scores import FILENAME, Scores, read_scores
 from ruler_eval.scoring.summary import FILENAME as SUMMARY
+from ruler_eval.scoring.table import means
 from tests.builds import snapshot
 from tests.commands import Done, call_in, succeeded
 from tests.conftest import ROOT, Cli
@@ -86,7 +87,7 @@ def test_an_answer_after_a_failure_counts(sample_build: Path, tmp_path: Path) ->
             answer = failure | late | {"config": config, "question_digest": digest}
             file.write(json.dumps(answer) + "\n")
     score(run, sample_build)
-    assert {cell["official"] for cell in means(written(run).table)} == {5 / 6}
+    assert {cell.official for cell in means(written(run).table)} == {5 / 6}
 
 
 def other_digest(run: Path, _data: Path) -> None:

@@ -22,9 +22,9 @@ from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring import scores as module
-from ruler_eval.scoring.scores import Scores, load_scores, means, read_scores, write_scores
+from ruler_eval.scoring.scores import Scores, load_scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
-from ruler_eval.scoring.table import SCHEMA, Line, to_table
+from ruler_eval.scoring.table import SCHEMA, Line, means, to_table
 from tests.commands import HANG
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
 
@@ -330,7 +330,7 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
 def test_good_answers_are_refused_by_nothing(sample_build: Path, tmp_path: Path) -> None:
     scores = said_by(golden, tmp_path / "run", sample_build)
     assert scores.validity.errors == [] and scores.validity.exit_status == 0
-    assert {cell["official"] for cell in means(scores.table)} == {1.0}
+    assert {cell.official for cell in means(scores.table)} == {1.0}
 
 
 def test_a_task_that_is_never_exactly_right_is_warned_of(

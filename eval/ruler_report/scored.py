@@ -27,7 +27,8 @@ from ruler_report.typesetting import Printable, Table
 
 if TYPE_CHECKING:
     from ruler_eval.scoring.scores import Scores
-    from ruler_eval.scoring.summary import CellMeans, Summary
+    from ruler_eval.scoring.summary import Summary
+    from ruler_eval.scoring.table import CellMeans
     from ruler_report.means import Estimate
 
 

@@ -12,7 +12,8 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from ruler_eval.scoring.scores import means, scores_of
+from ruler_eval.scoring.scores import scores_of
+from ruler_eval.scoring.table import means
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import Ask
@@ -218,7 +219,7 @@ def test_reasoning_that_comes_apart_stays_apart(
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
     scores = scores_of(tmp_path, frozen)
-    assert [cell["official"] for cell in means(scores.table)] == [0]
+    assert [cell.official for cell in means(scores.table)] == [0]
     told = "reasoning came with 12 answers; use --protocol thinking"
     assert (told in scores.validity.errors) == (protocol != "thinking")
 

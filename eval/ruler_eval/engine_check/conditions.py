@@ -53,8 +53,11 @@ FASTER = 0.8
 #: Share of the rows in which a condition must be seen. Requests of one step may share nothing where
 #: the engine puts them into two.
 NEEDED = {"cold": 0.9, "self-hit": 0.9, "prefix-hit": 0.9, "batched": 0.0, "shared": 0.5}
-#: A request with the first part of another's text, at least and at most so much of it.
-PART, SHORTEST_PART, LONGEST_PART = "part", 0.6, 0.9
+#: A request with the first part of another's text.
+PART = "part"
+#: How much of the text it has, at least and at most.
+SHORTEST_PART = 0.6
+LONGEST_PART = 0.9
 #: Its number among the samples of a row, so that both may be computed at once.
 PART_SAMPLE = 1
 
@@ -268,8 +271,10 @@ class Asker:
         return times
 
     def _kind(self, request: Request, answer: Answer) -> str:
+        if answer.error is not None and "null" in answer.error:
+            return "null"
         if answer.error is not None:
-            return "null" if "null" in answer.error else "unanswered"
+            return "unanswered"
         task = self.job.data.manifest.table[request.row.task]
         text, score = score_answer(request.row, task, answer, opened=self._opens_reasoning)
         if score == 1:

@@ -60,10 +60,17 @@ def interval(mean: float, number: int) -> Interval:
         near = mean  # never rejected; bisected to the last that is not
         for _ in range(50):
             middle = (near + far) / 2
-            near, far = (near, middle) if is_rejected(middle) else (middle, far)
+            if is_rejected(middle):
+                far = middle
+            else:
+                near = middle
         return near
 
     return edge(0.0), edge(1.0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,18 +97,17 @@ class Repeat:
     @property
     def changed(self) -> float:
         """Share of the answers whose text changed."""
-        return fmean(pair.changed for pair in self.pairs) if self.pairs else 0.0
+        return _mean([pair.changed for pair in self.pairs])
 
     @property
     def points(self) -> float:
         """Mean change of a row's score, up or down, in percentage points."""
-        moves = [abs(pair.after - pair.before) for pair in self.pairs]
-        return 100 * fmean(moves) if moves else 0.0
+        return 100 * _mean([abs(pair.after - pair.before) for pair in self.pairs])
 
     @property
     def net(self) -> float:
         """Mean of the scores after minus before, in percentage points."""
-        return 100 * fmean(pair.after - pair.before for pair in self.pairs) if self.pairs else 0.0
+        return 100 * _mean([pair.after - pair.before for pair in self.pairs])
 
     @property
     def failure(self) -> str | None:

@@ -48,10 +48,16 @@ ALPHA = 0.05
 POWER = 0.95
 #: Factor by which p-values may differ that say about as much.
 ALIKE = 100
-#: The largest p-value of a suspect, and how many residues and how many places are looked at again.
-SUSPECT, SUSPECTS = 0.1, 32
-#: Pairs of rows that a second look has at a place, at a residue of 128, and at least in all.
-INSIDE, MOVED, FRESH = 24, 5, 64
+#: The largest p-value of a suspect.
+SUSPECT = 0.1
+#: Residues, and places, that are looked at again.
+SUSPECTS = 32
+#: Pairs of rows that a second look has at a place.
+INSIDE = 24
+#: The same at a residue of 128.
+MOVED = 5
+#: The same in all, at least.
+FRESH = 64
 PAGES = (16, 32, 64, 128)
 
 Bools = NDArray[np.bool_]
@@ -136,7 +142,8 @@ class Fault:
     p: float  # corrected, once it is a finding
 
     def __str__(self) -> str:
-        (hits, rows), (hits_outside, rows_outside) = self.inside, self.outside
+        hits, rows = self.inside
+        hits_outside, rows_outside = self.outside
         p = f"p = {self.p:.1g}" if self.p >= 1e-6 else "p < 1e-6"
         only = f", {self.only}" if self.only else ""
         counts = f"{hits} of {rows} against {hits_outside} of {rows_outside}"
@@ -252,7 +259,9 @@ def suspects(sheet: Sheet) -> list[Fault]:
 
     Residues of 128 come first and are counted apart: what one row shows is never unlikely.
     """
-    events, residues, larger = sheet.events, dict[bytes, Fault](), dict[tuple[str, bytes], Fault]()
+    events = sheet.events
+    residues = dict[bytes, Fault]()  # by the rows that show them
+    larger = dict[tuple[str, bytes], Fault]()
     for fault in sorted(scan(sheet), key=lambda fault: (fault.kind == "changed", _rank(fault))):
         rows = events[fault.kind, fault.only] & fault.place.holds(sheet.tokens)
         size = bytes([fault.place.size == 1]) + fault.place.modulus.to_bytes(2)
@@ -336,7 +345,8 @@ def _power(
     sheet: Sheet, background: int, inside: int, again: int, fresh: bool, share: float
 ) -> float:
     """Return the chance, at least, that a look finds a fault that loses this share inside."""
-    rows, (local, anywhere) = len(sheet.tokens), _families()
+    rows = len(sheet.tokens)
+    local, anywhere = _families()
     if inside >= rows:
         needed = _fewest(lambda hits: 4 * anywhere * sign(hits, background) <= ALPHA, rows)
         return _at_least(rows, share, needed)

@@ -31,8 +31,10 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 FINISHED = ("stop", "length", "unknown")
 #: Who may have counted a prompt's tokens.
 COUNTERS = ("server", "engine", "nobody")
-#: Rows that a server reads as one number of tokens, and their different lengths, if it cuts them.
-CUT_ROWS, CUT_LENGTHS = 8, 4
+#: Rows that a server reads as one number of tokens, if it cuts them.
+CUT_ROWS = 8
+#: Different lengths of these.
+CUT_LENGTHS = 4
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def why_unanswered(
     Where the row is known, `budget` is the tokens that the answer may take, and `rendered` those of
     the prompt that was sent; a server that renders prompts itself may differ from it by `slack`.
     """
-    read, made = answer.prompt_tokens, answer.answer_tokens
+    made = answer.answer_tokens
     if answer.error is not None:
         return answer.error
     if answer.text is None:
@@ -92,17 +94,25 @@ def why_unanswered(
         return "no token was generated"
     if made is not None and budget is not None and made > budget:
         return f"{made} tokens were generated, the budget is {budget}"
-    if read is not None and rendered is not None and abs(read - rendered) > slack:
+    if rendered is None or answer.prompt_tokens is None:
+        return None
+    return _why_not_whole(answer.prompt_tokens, rendered, slack)
+
+
+def _why_not_whole(read: int, rendered: int, slack: int) -> str | None:
+    """Return why a prompt was not read whole; None if it was."""
+    if abs(read - rendered) <= slack:
+        return None
+    cause = "it adds tokens of its own, e.g. a second BOS or a system prompt"
+    if read < rendered:
         cause = (
             "it cuts prompts at its context window; raise it (vLLM: --max-model-len, llama.cpp: "
             "--ctx-size, SGLang: --context-length, Ollama: num_ctx)"
-            if read < rendered
-            else "it adds tokens of its own, e.g. a second BOS or a system prompt"
         )
-        advice = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
-        reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
-        return reason + advice * bool(slack)
-    return None
+    reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
+    if slack:
+        reason += "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
+    return reason
 
 
 def cuts(records: Iterable[Answer]) -> dict[int, str]:

@@ -63,8 +63,10 @@ MIXED = (
 #: A prompt that every model repeats unless a penalty keeps it from that.
 REPEATED = "Copy this line word for word:\n" + " ".join(["yes"] * 30)
 _REPEATS = re.compile(r"(\S{1,8}\s*)\1{5}")
-#: Tokens of the answers.
-SHORT, COPY = 16, 24
+#: Tokens of an answer that says OK.
+SHORT = 16
+#: Tokens of an answer that repeats.
+COPY = 24
 #: Tokens by which the counts of one tokenizer may differ, where texts meet.
 SEAM = 2
 #: Statuses of a server that is busy, whatever its words name.
@@ -198,28 +200,30 @@ class Calibration:
         Raises:
             RulerError: the server does not read a short text whole.
         """
-        try:
-            second = self.send(dialect, MIXED, SHORT) if self.renders else self.first
-        except RequestError as error:
-            return None, f"not tested: {error}"
+        replies = {PLAIN: self.first}
+        if self.renders:
+            try:
+                replies[MIXED] = self.send(dialect, MIXED, SHORT)
+            except RequestError as error:
+                return None, f"not tested: {error}"
         offsets = []
-        for text, reply in ((PLAIN, self.first), (MIXED if self.renders else PLAIN, second)):
-            usage = reply.get("usage")
-            read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+        for text, reply in replies.items():
+            read = _object(reply.get("usage")).get("prompt_tokens")
             if type(read) is not int:
                 return None, "not tested: the server does not count the tokens of prompts"
             rendered, least = self.count(text)
             offsets.append(read - rendered)
-        if abs(offsets[0] - offsets[1]) > SEAM:
-            seen = f"{offsets[0]:+} and {offsets[1]:+} tokens"
+        if abs(offsets[0] - offsets[-1]) > SEAM:
+            seen = f"{offsets[0]:+} and {offsets[-1]:+} tokens"
             return None, (
                 f"not tested: the server's counts of two prompts differ from those here by {seen}"
                 ", so it has another tokenizer, or cuts prompts"
             )
-        if rendered + offsets[1] < least - SEAM:
-            problem = f"it read {rendered + offsets[1]} tokens of a text of {least}"
+        whole = rendered + offsets[-1]
+        if whole < least - SEAM:
+            problem = f"it read {whole} tokens of a text of {least}"
             raise RulerError(self.server, f"{problem}: it cuts prompts")
-        return offsets[1], ""
+        return offsets[-1], ""
 
     def sampling(self, dialect: Dialect) -> str:
         """Return what the answers show of the server's own sampling."""
@@ -265,6 +269,10 @@ class Calibration:
         return None
 
 
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def named(error: RequestError, fields: Collection[str]) -> list[str]:
     """Return the fields that a refusal names, the likeliest first; a temperature goes last.
 
@@ -289,11 +297,8 @@ def stated_window(card: Mapping[str, Any]) -> int | None:
     >>> stated_window({"id": "m", "meta": {"n_ctx": 4096, "n_ctx_train": 8192}})
     4096
     """
-    meta = card.get("meta")
     values = [card.get(name) for name in WINDOWS]
-    if isinstance(meta, dict):
-        values.append(meta.get("n_ctx"))
-    for value in values:
+    for value in (*values, _object(card.get("meta")).get("n_ctx")):
         if type(value) is int and value > 0:
             return value
     return None

@@ -133,9 +133,10 @@ def _bytes_of_position(config: Mapping[str, Any], heads: int) -> int:
 
 #: Rows of each config that are rendered, at least.
 SAMPLE = 20
-#: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
-#: and tokens that it is to return.
-PATIENCE, ANSWER_TOKENS = 10, 16
+#: Seconds that an examined server may take to answer a short prompt, if no option says otherwise.
+PATIENCE = 10
+#: Tokens that it is to return.
+ANSWER_TOKENS = 16
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class Dataset:
     @property
     def info(self) -> DataInfo:
         """What a run records about its rows."""
-        manifest, release = self.manifest, self.source.release
+        manifest = self.manifest
+        release = self.source.release
         sources = sorted((source.name, source.sha256) for source in manifest.sources)
         inputs = json.dumps([sources, manifest.tokenizer.extra_reserve])
         return DataInfo(
@@ -79,9 +80,7 @@ class Dataset:
             rows=dict(self.rows),
             inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
-            essays=next(
-                (source.sha256 for source in manifest.sources if source.name == "essays"), ""
-            ),
+            essays=dict(sources).get("essays", ""),
         )
 
     def choose(
@@ -105,8 +104,9 @@ class Dataset:
         self.manifest.select(lengths=firsts)  # refuses lengths that it does not have
         for name in configs:
             if name not in self.rows:
-                msg = f"{quote(name)} is not in {self.source}; it has {', '.join(self.rows)}"
-                raise UsageError(msg)
+                raise UsageError(
+                    f"{quote(name)} is not in {self.source}; it has {', '.join(self.rows)}"
+                )
         names = [n for n in self.manifest.select(tasks, lengths) if n in (configs or self.rows)]
         if not names:
             raise UsageError(self.source, "no config has these tasks, lengths and names")
@@ -135,7 +135,8 @@ class Dataset:
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""
-        columns, rows = ["length", "max_new_tokens"], self.rows[config]
+        columns = ["length", "max_new_tokens"]
+        rows = self.rows[config]
         with readable(config), opened(self._file(config)) as file:
             groups = (group.select(columns).to_pydict() for group in file.groups(columns))
             sizes = [pair for group in groups for pair in zip(*group.values(), strict=True)]
@@ -154,7 +155,8 @@ class Dataset:
             RulerError: the file cannot be read, or rows are not where they belong.
         """
         names = ["index", "question", "answer_prefix", "outputs", "max_new_tokens", "length"]
-        task, rows = parse_config(config)[0], list[Row]()
+        task, _ = parse_config(config)
+        rows = list[Row]()
         if self.manifest.table[task].params.family == "niah":
             names += ["evidence", "haystack"]
         with readable(config), opened(self._file(config)) as file:

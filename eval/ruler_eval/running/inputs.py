@@ -30,10 +30,11 @@ from ruler_eval.running.prompts import PromptFormat
 #: `completion`: tokens merge differently where the parts meet, and a template may add an empty
 #: block of reasoning.
 SLACK = 16
-#: Where another tokenizer counted the frozen lengths: rows of a config to count, and by how much
-#: the others may be longer. Rows of a config are fitted to one length, so their counts in any
-#: tokenizer are close together.
-PROBES, MARGIN = 8, 1.05
+#: Rows of a config to count where another tokenizer counted the frozen lengths.
+PROBES = 8
+#: By how much the others may be longer: rows of a config are fitted to one length, so their counts
+#: in any tokenizer are close together.
+MARGIN = 1.05
 #: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
 
@@ -61,13 +62,14 @@ class Inputs:
         """Return that another tokenizer counted the data's lengths, and what to do; None if not."""
         if self.counts_alike:
             return None
-        ours, theirs = self.tokenizer.info, self.data.manifest.tokenizer
+        here = self.tokenizer.info
+        there = self.data.manifest.tokenizer
         config = next(iter(self.data.rows))
         row = next(self.data.read(config))
         length = len(self.ids(row)) + row.max_new_tokens
         return (
-            f"{ours.name} ({ours.fingerprint[:16]}) is not that of the data, {theirs.name} "
-            f"({theirs.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
+            f"{here.name} ({here.fingerprint[:16]}) is not that of the data, {there.name} "
+            f"({there.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
             f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
             "--tokenizer`), or name it with --tokenizer if you want these rows all the same"
         )
@@ -82,8 +84,10 @@ class Inputs:
 
     def length_errors(self, row: Row, ids: Ids, window: int | None) -> dict[str, str]:
         """Return what is wrong with the length of a row's prompt, and what to do; by name."""
-        prompts, errors = self.prompts, dict[str, str]()
-        length, need = len(ids) + row.max_new_tokens, len(ids) + self.room(row)
+        prompts = self.prompts
+        errors = dict[str, str]()
+        length = len(ids) + row.max_new_tokens
+        need = len(ids) + self.room(row)
         exact = prompts.protocol.name == "completion" and not prompts.no_context
         if exact and self.counts_alike and length != row.length:
             lengths = f"prompt and answer are {length} tokens, the data says {row.length}"
@@ -104,14 +108,16 @@ class Inputs:
         With the data's own tokenizer, `completion` needs exactly a row's frozen length.
         """
         if self.counts_alike:
-            slack = 0 if self.prompts.protocol.name == "completion" else SLACK
-            more, infos = self.prompts.extra_tokens + slack, self.data.manifest.configs
-            return {name: infos[name].length_max + more for name in self.data.rows}
-        return {
-            name: int(MARGIN * max(len(self.ids(row)) + self.room(row) for row in probed))
-            for name in self.data.rows
-            for probed in [islice(self.data.read(name), PROBES)]
-        }
+            more = self.prompts.extra_tokens
+            if self.prompts.protocol.name != "completion":
+                more += SLACK
+            configs = self.data.manifest.configs
+            return {name: configs[name].length_max + more for name in self.data.rows}
+        longest = {}
+        for name in self.data.rows:
+            probed = islice(self.data.read(name), PROBES)
+            longest[name] = int(MARGIN * max(len(self.ids(row)) + self.room(row) for row in probed))
+        return longest
 
     def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
         """Refuse a prompt over the window; rows are counted only where the bound is over it."""
@@ -232,10 +238,12 @@ def release_for(
     index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
 ) -> Sibling:
     """Return the release with the rows for a model; in `thinking`, with room if there is one."""
-    room, release = config.prompts.extra_tokens if config.protocol == "thinking" else 0, None
+    room = config.prompts.extra_tokens if config.protocol == "thinking" else 0
+    release = None
     for reserve in (room, 0):
-        by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
-        release = release or by_tokenizer or index.of_model(model.source, reserve)
+        if tokenizer is not None:
+            release = release or index.of_tokenizer(tokenizer.info, reserve)
+        release = release or index.of_model(model.source, reserve)
     if release is None:
         tokenizers = ", ".join(sibling.tokenizer for sibling in index.siblings)
         build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"

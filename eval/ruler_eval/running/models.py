@@ -102,26 +102,23 @@ def _described(config: EvalConfig) -> Model:
     spec = str(config.model or "python")
     name = config.model_name
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
-    option = f"--model {quote(spec)}"
     if path.is_dir():
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
+    is_path = spec.startswith((".", "/", "~"))
+    option = f"--model {quote(spec)}"
     if {config.engine, config.settings.get("engine")} & SERVED:
-        is_path = _is_path(spec) or ("/" in spec and path.parent.is_dir())
+        is_path = is_path or ("/" in spec and path.parent.is_dir())
         if is_path and not name:
             raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
         return Model(_public(name or spec), spec)
-    if _is_path(spec) or spec.count("/") != 1:
+    if is_path or spec.count("/") != 1:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
-    return _of_hub(spec, name, config.model_revision)
+    return _of_hub(spec, name or spec, config.model_revision)
 
 
-def _is_path(spec: str) -> bool:
-    return spec.startswith((".", "/", "~"))
-
-
-def _of_hub(spec: str, name: str | None, revision: str | None) -> Model:
-    """Return a model of the Hub, under the name that the user gives it."""
+def _of_hub(spec: str, name: str, revision: str | None) -> Model:
+    """Return a model of the Hub under a name."""
     from ruler_data.hub.client import UNREACHABLE
     from ruler_data.hub.download import fetch_files
 
@@ -130,7 +127,7 @@ def _of_hub(spec: str, name: str | None, revision: str | None) -> Model:
     except RulerError as error:
         remedy = "" if UNREACHABLE in str(error) else "; offline, give a folder"
         raise UsageError(f"--model {quote(spec)}", f"{error}{remedy}") from error
-    return Model(_public(name or spec), spec, commit, folder, _config(folder))
+    return Model(_public(name), spec, commit, folder, _config(folder))
 
 
 def identify(folder: Path) -> str | None:

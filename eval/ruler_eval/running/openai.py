@@ -96,8 +96,10 @@ def prepare(
     options = read_options("openai", OpenAiOptions, config.settings)
     protocols = APIS[options.api].protocols
     if config.protocol not in protocols:
-        option, use = f"--option api={options.api}", " or ".join(protocols)
-        raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
+        raise UsageError(
+            f"--option api={options.api}",
+            f"cannot send protocol {config.protocol}; use --protocol {' or '.join(protocols)}",
+        )
     url = _checked_address(config.base_url)
     name = public_address(url)
     headers = dict[str, str]()

@@ -65,11 +65,14 @@ class PromptFormat:
 
     def prompt_row(self, row: Row) -> Row:
         """Return a row without the parts that its prompt leaves out."""
-        row = replace(row, context="", evidence=(), haystack=None) if self.no_context else row
+        if self.no_context:
+            row = replace(row, context="", evidence=(), haystack=None)
         if self.protocol.prefix:
             return row
-        ending = row.answer_prefix if self.prefix_in_turn else ""
-        return replace(row, question=row.question + ending, answer_prefix="")
+        question = row.question
+        if self.prefix_in_turn:
+            question += row.answer_prefix
+        return replace(row, question=question, answer_prefix="")
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> Ids:
         """Return the token ids of a row's prompt."""
@@ -81,9 +84,13 @@ class PromptFormat:
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
         """Return the prompt with placeholders for its two parts."""
-        prefix, opening = "{answer_prefix}", self.protocol.prefix
-        content = "{content}" + (prefix if self.prefix_in_turn and not opening else "")
-        return tokenizer.render(content, prefix if opening else "", self.protocol.variables)
+        content = "{content}"
+        opening = "{answer_prefix}"
+        if not self.protocol.prefix:
+            if self.prefix_in_turn:
+                content += opening
+            opening = ""
+        return tokenizer.render(content, opening, self.protocol.variables)
 
     def refuse(self, tokenizer: PromptTokenizer) -> None:
         """Refuse a template that the protocol cannot use.
@@ -93,7 +100,8 @@ class PromptFormat:
                 reasoning, which every protocol but `thinking` would score; or prompts do not have
                 exactly one BOS.
         """
-        option, name = f"--protocol {self.protocol.name}", tokenizer.info.name
+        option = f"--protocol {self.protocol.name}"
+        name = tokenizer.info.name
         if not tokenizer.has_template and not self.protocol.prefix:
             raise UsageError(option, f"tokenizer {name} has no chat template; use --protocol base")
         tokenizer.check_bos(self.protocol.variables)

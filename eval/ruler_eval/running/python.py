@@ -25,7 +25,6 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
-from types import CodeType
 from typing import Any, cast
 
 from pydantic import PositiveInt
@@ -187,45 +186,21 @@ def _answer(request: Request, result: object, seconds: float) -> Answer:
 
 
 def _source_hash(function: object, name: str) -> str | None:
-    """Return the sha256 of the file that a function is written in.
-
-    Where there is none, that of the notebook's cell, or of its compiled code and its defaults; None
-    if there is neither.
-    """
+    """Return the sha256 of the file or notebook cell that holds a function; None without them."""
     holder = function if inspect.isroutine(function) else type(function)
     with suppress(TypeError, OSError):
         return "sha256:" + sha256_file(Path(inspect.getsourcefile(holder) or ""))
     routine: Any = holder if holder is function else type(function).__call__
-    try:
+    with suppress(TypeError, OSError):
         text = "".join(inspect.findsource(routine)[0])
-    except (TypeError, OSError):
-        code = getattr(routine, "__code__", None)
-        if code is None:
-            warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
-            return None
-        text = _code_text(code)
-        defaults = routine.__defaults__, routine.__kwdefaults__
-        if any(defaults):
-            text += _as_json(defaults)
-    return "sha256:" + sha256(text.encode()).hexdigest()
+        return "sha256:" + sha256(text.encode()).hexdigest()
+    warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
+    return None
 
 
 def _as_json(values: object) -> str:
     """Return values as JSON; of one that JSON has no form for, its type."""
     return json.dumps(values, skipkeys=True, default=lambda value: type(value).__name__)
-
-
-def _code_text(code: CodeType) -> str:
-    """Return compiled code as a text, the same in every process of one version of Python."""
-    constants = []
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            constants.append(_code_text(constant))
-        elif isinstance(constant, frozenset):
-            constants.append(repr(sorted(constant, key=repr)))
-        else:
-            constants.append(repr(constant))
-    return repr((code.co_code, code.co_names, constants))
 
 
 def _load(spec: str) -> Function:

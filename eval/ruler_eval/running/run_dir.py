@@ -47,7 +47,10 @@ from ruler_eval.running.spending import Spent
 
 #: Version of the layout of a run's files.
 FORMAT = 1
-RUN_FILE, STARTS = "run.json", "starts.jsonl"
+#: The description of a run.
+RUN_FILE = "run.json"
+#: The records of its starts.
+STARTS = "starts.jsonl"
 #: Why a folder with a manifest is no run.
 A_DATASET = "a dataset, not a run; run a model on it first: `ruler-eval run --data DIR`"
 #: Largest description of a run that is read.
@@ -57,8 +60,10 @@ ANSWER_FILES = "answers-*.jsonl"
 GLANCE = 5.0
 #: Tokens by which the date in a server's template may change its length.
 DATE = 2
-#: The files of a shard.
-FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
+#: The files of a shard: what failed, what its process printed, and its lock.
+FAILURE = "failure-{}.txt"
+LOG = "shard-{}.log"
+LOCK = ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
 
 #: Options of engines that do not decide on answers. They may change from one start of a run to the
@@ -490,5 +495,7 @@ def redact(value: Any, *, distinct: bool = False) -> Any:  # noqa: ANN401 - any 
     if not isinstance(value, str):
         return value
     text = _FOLDERS.sub("", _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value)))
-    whole = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text}#{whole[:16]}" if distinct and text != value else text
+    if distinct and text != value:
+        whole = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        text += f"#{whole[:16]}"
+    return text

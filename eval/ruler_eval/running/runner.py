@@ -58,10 +58,15 @@ class RunJob(Inputs):
     @property
     def info(self) -> RunInfo:
         """Everything that decides on the answers; of a server, once its engine is open."""
-        prompts, samples = self.prompts, self.config.samples
-        tokenizer = None if self.engine.renders_prompts else self.tokenizer
+        prompts = self.prompts
         sampling = {"extra_tokens": prompts.extra_tokens, **self.engine.sampling}
-        sampling |= {"samples": samples} if samples > 1 else {}
+        if self.config.samples > 1:
+            sampling["samples"] = self.config.samples
+        frame = None
+        fingerprint = None
+        if not self.engine.renders_prompts:
+            frame = prompts.frame(self.tokenizer)
+            fingerprint = self.tokenizer.info.fingerprint
         return RunInfo(
             data=self.data.info,
             model=self.model.name,
@@ -71,8 +76,8 @@ class RunJob(Inputs):
             engine_info=redact(self.engine.info, distinct=True),
             sampling=redact(sampling, distinct=True),
             no_context=prompts.no_context,
-            frame=prompts.frame(tokenizer) if tokenizer else None,
-            model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
+            frame=frame,
+            model_tokenizer=fingerprint,
             procedure=self.config.procedure or "",
             seen=self.engine.seen,
         )
@@ -219,7 +224,10 @@ def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     headers = options.get("headers")
     if not isinstance(headers, dict):
         return dict(options)
-    shown = {n: v if str(v).startswith("$") else "[secret]" for n, v in headers.items()}
+    shown = dict.fromkeys(headers, "[secret]")
+    for name, value in headers.items():
+        if str(value).startswith("$"):
+            shown[name] = value
     return {**options, "headers": shown}
 
 
@@ -291,7 +299,9 @@ def engine_errors(job: RunJob, file: Path | None = None) -> Iterator[None]:
     except RulerError:
         raise
     except Exception as error:  # engines are other people's programs and raise anything
-        text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
+        text = str(error).strip()
+        if isinstance(error, ValidationError):
+            text = faults(error)
         reason = text[:LONGEST].partition("\n")[0]
         msg = f"engine {job.config.engine} failed ({type(error).__name__}: {reason})"
         if file is not None:
@@ -333,11 +343,15 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     >>> devices(2, 2, None), devices(2, 1, "5,7")
     (['0,1', '2,3'], ['5', '7'])
     """
-    everything = ",".join(map(str, range(groups * size)))
-    names = [name for name in (everything if visible is None else visible).split(",") if name]
+    if visible is None:
+        names = [str(gpu) for gpu in range(groups * size)]
+    else:
+        names = [name for name in visible.split(",") if name]
     if len(names) < groups * size:
-        need = f"--data-parallel {groups} of {size} GPUs needs {groups * size}"
-        raise UsageError(need + f", CUDA_VISIBLE_DEVICES names {len(names)}")
+        raise UsageError(
+            f"--data-parallel {groups} of {size} GPUs needs {groups * size}, CUDA_VISIBLE_DEVICES "
+            f"names {len(names)}"
+        )
     return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
 
 
@@ -365,15 +379,13 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
                     process.wait(GRACE)
                 except subprocess.TimeoutExpired:
                     process.kill()
-    exits = {
-        shard_ended: process.returncode
-        for shard_ended, process in processes.items()
+    errors = [
+        f"shard {ended}: {_last_error(folder.file(LOG, ended), process.returncode)}"
+        for ended, process in processes.items()
         if process.returncode
-    }
-    if exits:
-        errors = (f"shard {shard_ended}: {_last_error(folder.file(LOG, shard_ended), code)}"
-                  for shard_ended, code in exits.items())  # fmt: skip
-        problem = f"{len(exits)} of {groups} shards failed"
+    ]
+    if errors:
+        problem = f"{len(errors)} of {groups} shards failed"
         raise RulerError(problem, f"{'; '.join(errors)}; run it again to resume")
 
 
@@ -395,8 +407,10 @@ def _start(arguments: dict[str, Any], visible: str, log: Path) -> subprocess.Pop
 def _last_error(log: Path, code: int) -> str:
     """Return the line in which a process reported its failure, else where its output is."""
     lines = log.read_text("utf-8", "replace").splitlines()
-    errors = [line for line in lines if line.startswith("ruler-eval: ")]
-    return errors[-1].removeprefix("ruler-eval: ") if errors else f"ended with {code}, see {log}"
+    for line in reversed(lines):
+        if line.startswith("ruler-eval: "):
+            return line.removeprefix("ruler-eval: ")
+    return f"ended with {code}, see {log}"
 
 
 def work(run: Callable[..., Any]) -> None:

@@ -70,13 +70,15 @@ class Spent:
         spent = cls()
         tries = [*_tries(folder)]
         for line in tries:
-            read, written = int(line["prompt_tokens"]), int(line["answer_tokens"])
-            answered, counted = bool(line.get("answered")), bool(line.get("counted", True))
-            spent = spent.plus(read, written, answered, line.get("cost"), counted)
-        for record in () if tries else records:
-            read, written = record.prompt_tokens or 0, record.answer_tokens or 0
+            tokens = int(line["prompt_tokens"]), int(line["answer_tokens"])
+            counted = bool(line.get("counted", True))
+            spent = spent.plus(*tokens, bool(line.get("answered")), line.get("cost"), counted)
+        if tries:
+            return spent
+        for record in records:
+            tokens = record.prompt_tokens or 0, record.answer_tokens or 0
             counted = record.answer_tokens is not None
-            spent = spent.plus(read, written, record.error is None, record.cost, counted)
+            spent = spent.plus(*tokens, record.error is None, record.cost, counted)
         return spent
 
     def plus(
@@ -237,9 +239,13 @@ class Ledger:
         line = self._tries.get(answer.key)
         if line is None:
             return
-        read = line.read if answer.prompt_tokens is None else answer.prompt_tokens
-        written = line.written if answer.answer_tokens is None else answer.answer_tokens
-        counted = answer.answer_tokens is not None
+        read = answer.prompt_tokens
+        if read is None:
+            read = line.read
+        written = answer.answer_tokens
+        counted = written is not None
+        if written is None:
+            written = line.written
         self.settle(answer.key, (read, written), answer.error is None, answer.cost, counted)
 
     def settle(
@@ -283,10 +289,11 @@ class Ledger:
     @property
     def line(self) -> str:
         """Why the run stopped, and what to do."""
-        limit = f"{self.budget.money:,.2f}" if self.budget.money is not None else ""
+        limit = f"{self.budget.money or 0:,.2f}"
         option = "--budget"
         if self.budget.tokens is not None:
-            limit, option = f"{self.budget.tokens:,} tokens", "--budget-tokens"
+            limit = f"{self.budget.tokens:,} tokens"
+            option = "--budget-tokens"
         return (
             f"the budget of {limit} allows no further row ({self.spent.line(self.prices)}); "
             f"raise {option} and run the command again"

@@ -1,18 +1,16 @@
-"""What a run has of each config, complete or not; it shows as a table in a notebook."""
+"""What a run has of each config, complete or not."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from ruler_data.names import counted, quote
-from ruler_data.views import html_table
-from ruler_eval.running.answers import settle
+from ruler_eval.running.answers import Answer, settle
 from ruler_eval.running.run_dir import RunFolder, read_info
 from ruler_eval.running.spending import Prices, Spent
 
@@ -37,10 +35,19 @@ class ConfigSummary:
     total_tokens: int | None = None  # read and generated in all calls; None if not reported
     seconds: float = 0.0  # of all requests together; they may have run side by side
 
+    def add(self, answer: Answer) -> None:
+        """Count an answer."""
+        self.answered += 1
+        self.cut_off += answer.finish == "length"
+        for name in ("prompt_tokens", "cached_tokens", "answer_tokens", "calls", "total_tokens"):
+            if (tokens := getattr(answer, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + tokens)
+        self.seconds = round(self.seconds + (answer.seconds or 0.0), 4)
+
 
 @dataclass(frozen=True)
 class Run:
-    """A run, complete or not; it shows as a table in a notebook.
+    """A run, complete or not.
 
     Attributes:
         folder: with its description and journals.
@@ -94,12 +101,15 @@ class Run:
     @property
     def coverage(self) -> str:
         """How much of it is answered, in words."""
-        unit, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
-        missing = "" if self.complete else f", {len(self.failed):,} failed, {self.left:,} left"
-        running = "" if speed is None else f"; running, {speed:.2g} {unit} per second"
-        on = f"; on {', '.join(map(quote, self.hardware))}" if self.hardware else ""
-        answered = f"{self.answered:,} of {self.rows:,} {unit} answered"
-        return f"{self.folder}: {answered}{missing}{on}{running}"
+        unit = "rows" if self.samples == 1 else "samples"
+        text = f"{self.folder}: {self.answered:,} of {self.rows:,} {unit} answered"
+        if not self.complete:
+            text += f", {len(self.failed):,} failed, {self.left:,} left"
+        if self.hardware:
+            text += f"; on {', '.join(map(quote, self.hardware))}"
+        if self.rows_per_second is not None:
+            text += f"; running, {self.rows_per_second:.2g} {unit} per second"
+        return text
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each row that was sent, e.g. for `pandas.DataFrame`."""
@@ -116,46 +126,44 @@ class Run:
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
-        names = [column.name.replace("_", " ") for column in fields(ConfigSummary)]
-        unknown = ("" if config.left == config.rows else "unknown" for config in self.configs)
-        return [
-            names,
-            *(
-                [_cell(value, absent) for value in asdict(config).values()]
-                for config, absent in zip(self.configs, unknown, strict=True)
-            ),
-        ]
+        table = [[column.name.replace("_", " ") for column in fields(ConfigSummary)]]
+        for config in self.configs:
+            absent = "" if config.left == config.rows else "unknown"
+            table.append([_cell(value, absent) for value in asdict(config).values()])
+        return table
 
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
         return str(self.folder)
 
     def __repr__(self) -> str:
-        row, reason = next(iter(self.failed.items()), ("", ""))
-        return f"<Run {self.coverage}{f', e.g. {row}: {reason}' if row else ''}>"
-
-    def _repr_html_(self) -> str:
-        names, *lines = self.table()
-        return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
+        text = f"<Run {self.coverage}"
+        for row, reason in [*self.failed.items()][:1]:
+            text += f", e.g. {row}: {reason}"
+        return f"{text}>"
 
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
-        lines_of_table = [
-            column for column in zip(*self.table(), strict=True) if {*column[1:]} - {"", "unknown"}
-        ]
-        names, *lines = zip(*lines_of_table, strict=True)
-        widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
-        heads = zip(names[1:], widths[1:], strict=True)
-        columns = (Column(name, justify="right", min_width=width) for name, width in heads)
-        whole = Column(names[0], no_wrap=True)
-        table = Table(whole, *columns, box=None, padding=(0, 1, 0, 0))
-        for line in lines:
+        table = Table(box=None, padding=(0, 1, 0, 0))
+        columns = []
+        for name, *cells in zip(*self.table(), strict=True):
+            if {*cells} <= {"", "unknown"}:
+                continue
+            columns.append(cells)
+            width = max(map(len, name.split()))  # no word of a head is cut
+            if len(columns) == 1:
+                table.add_column(name, no_wrap=True)
+            else:
+                table.add_column(name, justify="right", min_width=width)
+        for line in zip(*columns, strict=True):
             table.add_row(*line)
-        reasons = Counter(self.failed.values()).most_common(REASONS)
-        failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
-        spent = [self.spent.line(self.prices)] if self.spent.prompt_tokens else []
-        lines_below = (self.coverage, *failures, *spent, *self.notes)
-        return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
+        lines = [self.coverage]
+        for reason, number in Counter(self.failed.values()).most_common(REASONS):
+            lines.append(f"{counted(number, 'row')} failed: {quote(reason, 200)}")
+        if self.spent.prompt_tokens:
+            lines.append(self.spent.line(self.prices))
+        lines += self.notes
+        return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines))
 
 
 def _cell(value: str | float | None, absent: str) -> str:
@@ -169,7 +177,8 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
 
     `failure` is why the caller did not answer all that it was to.
     """
-    info, run = read_info(Path(folder)), RunFolder(Path(folder))
+    info = read_info(Path(folder))
+    run = RunFolder(Path(folder))
     configs = {
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
@@ -177,31 +186,27 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     hardware = Counter[str]()
     notes = list[str]()
     records = run.records(notes)
-    for (config, *place), answer in settle(records).items():
-        summary = configs[config]
-        if answer.error is not None:
-            summary.failed += 1
-            place_of_sample = place if info.samples > 1 else place[:1]
-            failed["/".join(map(str, (config, *place_of_sample)))] = answer.error
+    for answer in settle(records).values():
+        summary = configs[answer.config]
+        if answer.error is None:
+            summary.add(answer)
+            hardware.update(filter(None, [answer.hardware]))
             continue
-        summary.answered += 1
-        hardware.update(filter(None, [answer.hardware]))
-        summary.cut_off += answer.finish == "length"
-        for name in ("prompt_tokens", "cached_tokens", "answer_tokens", "calls", "total_tokens"):
-            if (tokens := getattr(answer, name)) is not None:
-                setattr(summary, name, (getattr(summary, name) or 0) + tokens)
-        summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)
+        summary.failed += 1
+        place = f"{answer.config}/{answer.index}"
+        if info.samples > 1:
+            place += f"/{answer.sample}"
+        failed[place] = answer.error
     for summary in configs.values():
         summary.left = summary.rows - summary.answered - summary.failed
-    figures, speed = tuple(configs.values()), run.rows_per_second()
     start: dict[str, Any] = next(reversed([*run.starts()]), {})
     prices = Prices.read(start.get("arguments") or {})
     return Run(
         run.path,
-        figures,
+        tuple(configs.values()),
         failed,
         info.samples,
-        speed,
+        run.rows_per_second(),
         failure,
         Spent.read(run.path, records),
         prices,

@@ -77,11 +77,14 @@ def _generate(
             yield request.failed(f"out of memory: {str(error).splitlines()[0]}")
             continue
         generated = output[0, len(request.ids) :].tolist()
-        is_stopped = generated[-1] in stops
-        text = tokenizer.decode(generated[:-1] if is_stopped else generated, special=True)
+        number = len(generated)
+        finish = "length"
+        if generated[-1] in stops:
+            finish = "stop"
+            generated.pop()
+        text = tokenizer.decode(generated, special=True)
         seconds = time.monotonic() - start
-        finish = "stop" if is_stopped else "length"
-        yield request.answered(text, finish, len(generated), seconds, hardware=hardware)
+        yield request.answered(text, finish, number, seconds, hardware=hardware)
 
 
 def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tuple[Any, set[int]]:
@@ -102,14 +105,19 @@ def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tup
     )
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     network.to(device).eval()
-    ends = network.generation_config.eos_token_id
-    stops = [ends] if isinstance(ends, int) else list(ends or [])
+    stops = network.generation_config.eos_token_id or []
+    if isinstance(stops, int):
+        stops = [stops]
+    sampling: dict[str, Any] = {}
+    if config.temperature:
+        sampling |= {"top_k": 0, "temperature": config.temperature}
+    if config.top_p is not None:
+        sampling["top_p"] = config.top_p
     # A fresh config: the model's own may set sampling and penalties.
     network.generation_config = GenerationConfig(
         eos_token_id=stops or None,
-        pad_token_id=stops[0] if stops else 0,
+        pad_token_id=next(iter(stops), 0),
         do_sample=bool(config.temperature),
-        **({"top_k": 0, "temperature": config.temperature} if config.temperature else {}),
-        **({} if config.top_p is None else {"top_p": config.top_p}),
+        **sampling,
     )
     return network, set(stops)

@@ -39,8 +39,10 @@ FREE = frozenset({503, 529, *range(300, 500)}) - {408, 409, 499}
 PAUSE = 60.0
 #: Waits of the length of the patience that a server may ask for before it answers anybody.
 WAITS = 10
-#: Seconds of a wait that is told, and between two lines about waits that are no longer.
-TOLD, QUIET = 2.0, 60.0
+#: Seconds of a wait that is told.
+TOLD = 2.0
+#: Seconds between two lines about waits that are no longer.
+QUIET = 60.0
 #: Bytes of the longest reply.
 MOST = 64 * 2**20
 #: How servers say that no credit is left, that the answer's tokens ran out before its text, that

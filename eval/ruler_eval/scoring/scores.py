@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +51,8 @@ from ruler_eval.running.run_dir import (
 )
 from ruler_eval.scoring.predictions import Predictions, read_predictions
 from ruler_eval.scoring.run_rows import Data, open_rows, rows_of_run
-from ruler_eval.scoring.table import NOT_ASKED, PREDICTIONS, SCHEMA, Scorer
-from ruler_eval.scoring.validity import Validity
+from ruler_eval.scoring.table import NOT_ASKED, PREDICTIONS, SCHEMA, means
+from ruler_eval.scoring.validity import Validity, another_model, never_exact, suspicion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,8 +214,8 @@ def _load_run(folder: Path, file: Path, data: Data | None, revision: str | None)
     """Return the scores of a run; a claim where its rows cannot be read, and its table is there."""
     if data is not None:
         return score_run(folder, data, revision)
-    if kept := _kept_run(folder):
-        return kept
+    if cached := _cached_run(folder):
+        return cached
     try:
         data = rows_of_run(folder, read_info(folder)).fetch()
     except (RulerError, OSError) as error:
@@ -236,9 +235,9 @@ def _load_predictions(
         rows = open_rows(data, revision)
         return score_predictions(places[0], rows, claim.run.model, claim.run.protocol)
     if places:
-        kept = _kept(_key(claim.run, _digests(files_of_answers(places[0]))))
-        if kept is not None:
-            return replace(kept, path=folder)
+        cached = _cached(_key(claim.run, _digests(files_of_answers(places[0]))))
+        if cached is not None:
+            return replace(cached, path=folder)
     return replace(claim, claimed="its predictions or its rows are not known here; give --data")
 
 
@@ -256,12 +255,12 @@ def score_run(
         RulerError: its rows are not there, or are others; or its answers are damaged.
     """
     info = read_info(folder)
-    kept = None if tasks else _kept_run(folder)
-    if kept and data is None:
-        return kept
-    rows = rows_of_run(folder, info, data, revision)  # refuses other rows, also where kept
-    if kept:
-        return kept
+    cached = None if tasks else _cached_run(folder)
+    if cached and data is None:
+        return cached
+    rows = rows_of_run(folder, info, data, revision)  # refuses other rows, also where cached
+    if cached:
+        return cached
     chosen = rows.choose(tasks=tasks)
     if tasks:
         info = replace(info, data=chosen.info)
@@ -295,10 +294,10 @@ def _key_of_run(folder: Path) -> str:
     return _key(read_info(folder), _digests([*described, *_answer_files(folder)]))
 
 
-def _kept_run(folder: Path) -> Scores | None:
+def _cached_run(folder: Path) -> Scores | None:
     """Return the scores of a run that were derived here before; None if there are none."""
-    kept = _kept(_key_of_run(folder))
-    return kept and replace(kept, path=folder)
+    cached = _cached(_key_of_run(folder))
+    return cached and replace(cached, path=folder)
 
 
 def score_predictions(
@@ -339,18 +338,22 @@ def derive(
         notes: of what was ignored when the answers were read.
         starts: of the run, the newest last.
     """
+    from ruler_eval.scoring.scorer import Scorer  # not where scores are cached
+
     scorer = Scorer(run, answers, data)
     table = scorer.table()
-    cells = means(table)
     manifest = data.manifest
     tasks = {task: manifest.table[task] for task, _ in map(parse_config, data.rows)}
     floors = _blind_floors(data)
+    suspect = ""
+    if not run.no_context:
+        suspect = suspicion(means(table), tasks, floors)
     validity = scorer.tally.validity(
         refused=run.refused,
         sampling=run.sampling_seen,
-        another_model=_another_model(run, scorer.tally.models, starts),
-        suspect="" if run.no_context else suspicion(cells, tasks, floors),
-        never_exact=never_exact(cells),
+        another_model=another_model(run, scorer.tally.models, starts),
+        suspect=suspect,
+        never_exact=never_exact(table),
     )
     public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
     last = starts[-1] if starts else {}
@@ -381,104 +384,6 @@ def _blind_floors(data: Dataset) -> dict[str, float]:
         if floor is not None:
             floors[config] = floor
     return floors
-
-
-def means(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the means of each task and length over its answered lines, in the table's order.
-
-    A mean is the sum in the order of the lines, divided by their number: upstream's digits.
-    """
-    names = ("task", "length", "official", "exact", "f1")
-    columns = [table[name].to_pylist() for name in names]
-    lines: dict[tuple[str, int], list[Any]] = {}
-    for task, length, *scores in zip(*columns, strict=True):
-        lines.setdefault((task, length), []).append(scores)
-    return [_means_of_cell(*cell, scores) for cell, scores in lines.items()]
-
-
-def _means_of_cell(task: str, length: int, scores: Sequence[Any]) -> dict[str, Any]:
-    answered = [scores_of_line for scores_of_line in scores if scores_of_line[0] is not None]
-    official, exact, f1 = zip(*answered, strict=True) if answered else ((), (), ())
-    return {
-        "task": task,
-        "length": length,
-        "official": _mean(official),
-        "exact": _mean(exact),
-        "f1": _mean(f1),
-        "is_right": 1 in official,
-        "is_exact": 1 in exact,
-        "rows": len(scores),
-        "answered": len(answered),
-    }
-
-
-def _mean(scores: Sequence[float]) -> float | None:
-    return sum(scores) / len(scores) if scores else None
-
-
-def suspicion(
-    cells: Sequence[Mapping[str, Any]], tasks: Mapping[str, Task], floors: Mapping[str, float]
-) -> str:
-    """Return why the set-up is in doubt before the model is; empty if it is not.
-
-    At the shortest length the mean of no task is above its blind floor, the score of the best
-    answer that is written without the context.
-    """
-    length = min((cell["length"] for cell in cells), default=0)
-    gains: dict[str, tuple[float, float]] = {}
-    for cell in cells:
-        task = cell["task"]
-        floor = floors.get(config_name(task, length))
-        mean = cell[tasks[task].headline]
-        if cell["length"] != length or mean is None or floor is None:
-            continue
-        if mean > floor:
-            return ""
-        gains[task] = mean, floor
-    if not gains:
-        return ""
-    task = max(gains, key=lambda task: gains[task][0] - gains[task][1])
-    mean, floor = gains[task]
-    return (
-        f"suspect harness: at {length:,} tokens no task is above what answers without the context "
-        f"score, the best is {task} with {100 * mean:.1f} (blind floor {100 * floor:.1f}); look at "
-        "prompts and answers before the model"
-    )
-
-
-def never_exact(cells: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the tasks of which answers are right officially and none exactly."""
-    right = dict.fromkeys(cell["task"] for cell in cells if cell["is_right"])
-    exact = {cell["task"] for cell in cells if cell["is_exact"]}
-    return tuple(task for task in right if task not in exact)
-
-
-#: What may follow the name of a model in that of a reply: a snapshot or a file.
-_SNAPSHOT = re.compile(r"(?:[-@:.](?:\d[\w.-]*|latest|gguf))?")
-
-
-def _another_model(
-    run: RunInfo, models: Collection[str], starts: Sequence[Mapping[str, Any]]
-) -> str:
-    """Return the run's model if every answer names another one than was recorded and asked for."""
-    asked = [str(start["model"]) for start in starts if start.get("model")]
-    for name, model in product([run.model, *asked], models):
-        if _is_same_model(name, model):
-            return ""
-    return run.model if models else ""
-
-
-def _is_same_model(first: str, second: str) -> bool:
-    """Whether two names are of a model, the longer of a snapshot or file of it."""
-    short, long = sorted((_bare(first), _bare(second)), key=len)
-    if not long.startswith(short):
-        return False
-    return _SNAPSHOT.fullmatch(long.removeprefix(short)) is not None
-
-
-def _bare(model: str) -> str:
-    """Return the name of a model without the folders or organizations before it."""
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1].lower()
 
 
 def _tokens(value: object) -> int | None:
@@ -516,7 +421,7 @@ def _cached_file(key: str) -> Path:
     return cache_dir("scores") / f"{key}.parquet"
 
 
-def _kept(key: str) -> Scores | None:
+def _cached(key: str) -> Scores | None:
     """Return the scores that were derived here before; None if there are none."""
     path = _cached_file(key)
     with suppress(RulerError, OSError):
@@ -674,8 +579,8 @@ def scores_of(
     if isinstance(predictions, Scores):
         return predictions
     if protocol and protocol not in PROTOCOLS:
-        known = ", ".join(PROTOCOLS)
-        raise UsageError(f"--protocol {quote(protocol)}: not known; known: {known}")
+        protocols = ", ".join(PROTOCOLS)
+        raise UsageError(f"--protocol {quote(protocol)}: not known; known: {protocols}")
     if not isinstance(predictions, str | os.PathLike):
         records = _records(predictions)
         return score_predictions(records, open_rows(data, revision), model, protocol, tasks)

@@ -14,25 +14,13 @@ from statistics import fmean
 from typing import Any
 
 from ruler_data.version import __version__
-from ruler_eval.scoring.scores import SCORER_VERSION, Scores, means
+from ruler_eval.scoring.scores import SCORER_VERSION, Scores
+from ruler_eval.scoring.table import CellMeans, means
 
 #: The file beside `scores.parquet`.
 FILENAME = "results.json"
 #: Identifies the schema; nothing is downloaded from it.
 SCHEMA_ID = "urn:ruler-data:results:1"
-
-
-@dataclass(frozen=True)
-class CellMeans:
-    """The means of a task at a length over its answered lines; scores are in [0, 1]."""
-
-    task: str
-    length: int  # tokens
-    official: float | None  # None without an answer
-    exact: float | None
-    f1: float | None
-    rows: int  # lines to answer: of each row as many as it has samples
-    answered: int
 
 
 @dataclass(frozen=True)
@@ -108,7 +96,7 @@ OF_DATA = (
 def summary_of(scores: Scores, interval: tuple[float, float] | None = None) -> Summary:
     """Return the summary of scores; `interval` is that of the mean, in [0, 1]."""
     run = scores.run
-    cells = cell_means(scores)
+    cells = means(scores.table)
     return Summary(
         model=run.model,
         model_revision=run.model_revision,
@@ -125,12 +113,6 @@ def summary_of(scores: Scores, interval: tuple[float, float] | None = None) -> S
         claimed=scores.claimed,
         scorer=scores.scorer,
     )
-
-
-def cell_means(scores: Scores) -> list[CellMeans]:
-    """Return the means of each task and length."""
-    names = CellMeans.__dataclass_fields__
-    return [CellMeans(**{name: cell[name] for name in names}) for cell in means(scores.table)]
 
 
 def mean_of(cells: Sequence[CellMeans], interval: tuple[float, float] | None = None) -> Mean | None:

@@ -5,17 +5,26 @@
 `Validity.line` stands with every score. Nothing may be concluded from a run with a `refusal`.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
+import pyarrow as pa
+
 from ruler_data import reasoning
-from ruler_data.names import counted, quote
+from ruler_data.names import config_name, counted, quote
+from ruler_data.tasks import Task
 from ruler_eval.running.answers import COUNTERS, Answer
+from ruler_eval.running.run_dir import RunInfo
+from ruler_eval.scoring.table import CellMeans
 
 #: Shares of the answers from which on a score carries a warning.
-EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
+EMPTY = 0.05
+CUT_OFF = 0.05
+ONE_TEXT = 0.20
 #: Share of the answers with marks of a tokenizer from which on a run is refused; fewer may be names
 #: that are written with such a letter.
 MARKED = 0.01
@@ -280,3 +289,68 @@ class Tally:
             fingerprints=len(self._fingerprints),
             **found,
         )
+
+
+def suspicion(
+    cells: Sequence[CellMeans], tasks: Mapping[str, Task], floors: Mapping[str, float]
+) -> str:
+    """Return why the set-up is in doubt before the model is; empty if it is not.
+
+    At the shortest length the mean of no task is above its blind floor, the score of the best
+    answer that is written without the context.
+    """
+    length = min((cell.length for cell in cells), default=0)
+    closest: tuple[float, str] | None = None  # the smallest loss against a floor, and its sentence
+    for cell in cells:
+        floor = floors.get(config_name(cell.task, length))
+        mean = getattr(cell, tasks[cell.task].headline)
+        if cell.length != length or mean is None or floor is None:
+            continue
+        if mean > floor:
+            return ""
+        best = f"{cell.task} with {100 * mean:.1f} (blind floor {100 * floor:.1f})"
+        if closest is None or floor - mean < closest[0]:
+            closest = floor - mean, best
+    if closest is None:
+        return ""
+    return (
+        f"suspect harness: at {length:,} tokens no task is above what answers without the context "
+        f"score, the best is {closest[1]}; look at prompts and answers before the model"
+    )
+
+
+def never_exact(table: pa.Table) -> tuple[str, ...]:
+    """Return the tasks of which answers are right officially and none exactly."""
+    names = ("task", "official", "exact")
+    lines = [*zip(*(table[name].to_pylist() for name in names), strict=True)]
+    exact = {task for task, _, score in lines if score == 1}
+    right = dict.fromkeys(task for task, score, _ in lines if score == 1)
+    return tuple(task for task in right if task not in exact)
+
+
+#: What may follow the name of a model in that of a reply: a snapshot or a file.
+_SNAPSHOT = re.compile(r"(?:[-@:.](?:\d[\w.-]*|latest|gguf))?")
+
+
+def another_model(
+    run: RunInfo, models: Collection[str], starts: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the run's model if every answer names another one than was recorded and asked for."""
+    asked = [str(start["model"]) for start in starts if start.get("model")]
+    for name, model in product([run.model, *asked], models):
+        if _is_same_model(name, model):
+            return ""
+    return run.model if models else ""
+
+
+def _is_same_model(first: str, second: str) -> bool:
+    """Whether two names are of a model, the longer of a snapshot or file of it."""
+    short, long = sorted((_bare(first), _bare(second)), key=len)
+    if not long.startswith(short):
+        return False
+    return _SNAPSHOT.fullmatch(long.removeprefix(short)) is not None
+
+
+def _bare(model: str) -> str:
+    """Return the name of a model without the folders or organizations before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1].lower()
