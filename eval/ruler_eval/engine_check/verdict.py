@@ -46,8 +46,8 @@ ONLY = {
 ALPHA = 0.05
 #: Share of faults of the smallest size that are found.
 POWER = 0.95
-#: Factor by which p-values may differ that say about as much.
-ALIKE = 100
+#: Share of the lost rows that fewer conditions must explain to be named.
+EXPLAINED = 0.75
 #: The largest p-value of a suspect.
 SUSPECT = 0.1
 #: Residues, and places, that are looked at again.
@@ -214,19 +214,19 @@ def _rank(fault: Fault) -> tuple[float, int, bool, float]:
 
 
 def _best(faults: Iterable[Fault]) -> Fault | None:
-    """Return the likeliest fault, under the fewest conditions that explain about as much.
+    """Return the likeliest fault, under the fewest conditions that explain most of its rows.
 
-    A row that is lost in two of three conditions counts for the three as well.
+    A row that is lost in half of the conditions counts for all of them, so that a fault that shows
+    on cache hits alone may be likelier under all conditions.
     """
     likely = [fault for fault in faults if fault.p <= ALPHA]
     best = min(likely, key=_rank, default=None)
-    for fault in likely:
-        if best is None or (fault.kind, fault.place) != (best.kind, best.place):
-            continue
-        is_narrower = _conditions(fault) < _conditions(best)
-        if is_narrower and fault.p <= ALIKE * best.p:
-            best = fault
-    return best
+    if best is None:
+        return None
+    hits, _ = best.inside
+    same = [fault for fault in likely if (fault.kind, fault.place) == (best.kind, best.place)]
+    explaining = [fault for fault in same if fault.inside[0] >= EXPLAINED * hits]
+    return min(explaining, key=lambda fault: (_conditions(fault), fault.p))
 
 
 def _proved(sheet: Sheet, weight: Callable[[Fault], float]) -> list[Fault]:
