@@ -254,7 +254,9 @@ class _Builder:
                 examples.append(_example(row, old, {names[0]: old[2], names[1]: new[2]}))
         if examples:
             return Section(title, examples=examples, folded="Some of them")
-        return Section(title, text="Texts are shown where answers and rows are here.")
+        return Section(
+            title, text="The texts need the answers and the rows of the runs, which are not here."
+        )
 
     def _shown_flips(self, run: int) -> list["pd.core.frame.Pandas"]:
         """Return the first rows that only the base has right, and that only the run has right."""

@@ -224,7 +224,7 @@ def differences_picture(conclusion: Conclusion) -> Drawing | None:
         for run in compared:
             lines = [[conclusion.gap((task, length), run) for length in lengths] for task in tasks]
             panels.append(_heat_of_gaps(short[run], lines, titles, heads, ACROSS))
-    title = f"Minus {short[conclusion.base]}, in percentage points; * shown in its family"
+    title = f"Minus {short[conclusion.base]}, in percentage points; * shown by its tests"
     means = [f"{short[run]} {conclusion.gap(MEAN, run)}" for run in compared]
     alt = f"{title}. Means: {'; '.join(means)}."
     return Drawing("differences", title, alt, panels, panels[0].size)

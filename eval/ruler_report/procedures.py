@@ -192,8 +192,8 @@ def expected_scores(conclusion: Conclusion, run: int, procedure: Procedure | Non
         where = f"by procedure {procedure.name}"
     caption = (
         f"What to expect of {conclusion.names[run]}: published means {where}, in percent, and how "
-        "far chance may part two measurements of one model on other questions (95 %); what the "
-        "ledger names comes on top"
+        "far two measurements of one model on different questions may differ by chance (95 %); "
+        "what the ledger names is not in it"
     )
     head = ("model", "length", "published", "here", "by chance", "source")
     return Table("expected", caption, head, tuple(rows))

@@ -114,11 +114,11 @@ def _lines(conclusion: Conclusion) -> Table:
         rows.append(tuple(cells))
     caption = (
         f"Mean {conclusion.score_name} score of {counted(len(conclusion.frame.tasks), 'task')} in "
-        f"percent, overall and by length in tokens, beside it the {score_beside} score "
-        f"({SCORES[score_beside]}); ranks are all that the differences of the means leave open"
+        f"percent, over all lengths and at each length in tokens; {score_beside}: "
+        f"{SCORES[score_beside]}; rank: the ranks that the differences of the means do not exclude"
     )
     if any(reach and reach.is_own for reach in map(conclusion.effective, conclusion.order)):
-        caption += "; effective length at 85 % of the run's own score at its shortest length"
+        caption += "; effective: length at 85 % of the run's own score at its shortest length"
     return Table("scores", caption, head, tuple(rows))
 
 
@@ -147,7 +147,7 @@ def task_means(conclusion: Conclusion) -> Table:
     runs = conclusion.order
     rows: list[tuple[Cell, ...]] = []
     caption = (
-        f"Score of each task, mean over its lengths, in percent; beside it the "
+        f"Score of each task in percent, the mean over its lengths; in brackets the "
         f"{conclusion.beside_name} score"
     )
     if len(runs) > SIDE_BY_SIDE:
@@ -186,8 +186,9 @@ def comparison(conclusion: Conclusion, run: int) -> Table:
         paired = "unpaired"
     caption = (
         f"{conclusion.names[run]} minus {conclusion.names[conclusion.base]}, {paired}, in "
-        "percentage points, with 95 % intervals; * shown: the mean in the family of all means, "
-        "everything else in a family of its own, each of which errs in 5 %"
+        "percentage points, with 95 % intervals; a star: the difference is shown; the mean is "
+        "tested with the means of all pairs, the other differences together, and each family errs "
+        "in 5 %"
     )
 
     def cell(name: Name) -> Cell:
@@ -239,14 +240,14 @@ def effective_lengths(conclusion: Conclusion) -> Table:
             if reach is None:
                 continue
             shortest = format_length(conclusion.frame.lengths[0])
-            threshold = f"85 % of its own {shortest}" if reach.is_own else "the paper's"
+            threshold = f"85 % of its own score at {shortest}" if reach.is_own else "the paper's"
             length = format_length(reach.length, reach.longest)
             numbers = (f"{reach.threshold:.1f}", length, reach.open_lengths)
             rows.append((conclusion.names[run], threshold, *numbers, *window))
     caption = (
-        "Effective lengths: the longest at which the mean of all tasks reaches a threshold, in "
-        "percent; beside them the window that the model declares, and the one that it was trained "
-        "on, where known"
+        "Effective lengths: the longest at which the mean of all tasks reaches a threshold in "
+        "percent; then the window that the model declares, and the window that it was trained on, "
+        "where known"
     )
     head = ("run", "threshold", "percent", "length", "not excluded", "declared", "trained")
     return Table("effective", caption, head, tuple(rows))
@@ -304,9 +305,9 @@ def costs(conclusion: Conclusion) -> Table:
         "tokens", "seconds", "tokens per second", "cost",
     )  # fmt: skip
     caption = (
-        "Scores in percent beside what the answers cost: answers cut off and empty; tokens (read "
-        "and generated) and seconds of an answer, and tokens a second of one request, also where "
-        "several ran at the same time; cost of all answers, as the server states it"
+        "Scores in percent, and what the answers cost: the shares that were cut off or empty; "
+        "tokens (read and generated) and seconds of an answer; tokens per second of one request, "
+        "even where several ran at the same time; the cost of all answers, as the server states it"
     )
     return Table("cost", caption, head, tuple(rows))
 
@@ -350,8 +351,9 @@ def _beside_paper(conclusion: Conclusion, runs: Sequence[int], paper: PaperTable
     title = paper.category or "13 tasks"
     caption = (
         f"{title[0].upper()}{title[1:]}, beside the paper's {paper.group} models (Table "
-        f"{paper.number} of arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the "
-        f"runs are {where}, so neither paired nor with intervals; by wAvg. (inc), ranks in brackets"
+        f"{paper.number} of arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}), "
+        f"sorted by wAvg. (inc), ranks in brackets; the runs are {where}, so they are not paired "
+        "with these and have no intervals"
     )
     head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS)
     if paper.category is None:

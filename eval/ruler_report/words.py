@@ -22,9 +22,10 @@ SPELLED = 4
 LONGEST_TITLE = 100
 #: What the two families of tests promise.
 FAMILIES = (
-    "Two families of tests, each of which errs in 5 % of tries as a whole: the means of all pairs "
-    "of ranked runs, which ranks and the first sentence are of; and the cells, tasks, lengths and "
-    "categories of each run against the one that it is compared with, which stars are of."
+    "There are two families of tests; each errs in 5 % of tries as a whole. The first has the "
+    "means of all pairs of ranked runs: ranks and the first sentence come from it. The second has "
+    "the cells, tasks, lengths and categories of each run against the run that it is compared "
+    "with: stars come from it."
 )
 
 
@@ -171,8 +172,8 @@ def against(conclusion: Conclusion) -> Iterator[str]:
     openings = {
         BETTER: "Better than",
         WORSE: "Worse than",
-        CANNOT_TELL: "Not told apart from",
-        UNCORRECTED: "Not shown to differ, after the correction, from",
+        CANNOT_TELL: "Cannot be told apart from",
+        UNCORRECTED: "After the correction not shown to differ from",
     }
     base = conclusion.names[conclusion.base]
     for verdict, opening in openings.items():
@@ -249,11 +250,11 @@ def _reach(conclusion: Conclusion) -> Iterator[str]:
     texts = []
     paper = conclusion.paper_length(0)
     if paper:
-        texts.append(f"{paper} (mean of at least {paper.threshold:g})".replace(") (", "; "))
+        texts.append(f"{paper} at the paper's threshold ({paper.threshold:g})")
     reach = conclusion.own_length(0)
     if reach:
         shortest = format_length(conclusion.frame.lengths[0])
-        texts.append(f"{reach} at 85 % of its own {shortest} ({reach.threshold:.1f})")
+        texts.append(f"{reach} at 85 % of its own score at {shortest} ({reach.threshold:.1f})")
     if texts:
         declared = conclusion.runs[0].window[0]
         window = f", of {format_length(declared)} declared" if declared else ""
