@@ -197,7 +197,7 @@ def test_effective_lengths_are_of_the_13_tasks_and_of_the_runs_own_score() -> No
         reach = conclude([replace(plain, chat_template=template)]).paper_length(0)
         assert reach is not None and reach.threshold == threshold
     declared = replace(results_of(scores), window=(131072, 8192))
-    assert "of 128K declared" in " ".join(words.further(conclude([declared])))
+    assert "the model declares 128K" in " ".join(words.further(conclude([declared])))
     few = results_of({name: scores[name] for name in scores if name.startswith("vt")})
     assert conclude([few]).paper_length(0) is None and conclude([few]).own_length(0) is not None
 

@@ -257,8 +257,9 @@ def _reach(conclusion: Conclusion) -> Iterator[str]:
         texts.append(f"{reach} at 85 % of its own score at {shortest} ({reach.threshold:.1f})")
     if texts:
         declared = conclusion.runs[0].window[0]
-        window = f", of {format_length(declared)} declared" if declared else ""
-        yield f"Effective length: {'; '.join(texts)}{window}."
+        if declared:
+            texts.append(f"the model declares {format_length(declared)}")
+        yield f"Effective length: {'; '.join(texts)}."
 
 
 def validity_lines(conclusion: Conclusion) -> list[str]:
