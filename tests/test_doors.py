@@ -4,7 +4,6 @@ import inspect
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import stat
@@ -156,7 +155,7 @@ class Visit(NamedTuple):
 
     code: int
     said: str
-    peak: int  # bytes of memory of the program, or of this process when it started it, if more
+    peak: int  # bytes of memory
     touched: set[str]  # files that came, went or changed where it has nothing to write
 
 
@@ -175,26 +174,24 @@ def visit(folder: Path, program: str, *arguments: object, seconds: float = 120) 
             cwd=home, env={**os.environ, **settings}, stdout=file, stderr=file,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-    used = ended(process.pid, seconds)
+        peak, end = 0, time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            peak = max(peak, peak_of(process.pid))
+            time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    status, usage = used or os.wait4(process.pid, 0)[1:]
-    process.returncode = os.waitstatus_to_exitcode(status)
     after = snapshot(folder)
     touched = {name for name in before | after if before.get(name) != after.get(name)}
-    said = output.read_text("utf-8", "replace")
-    return Visit(process.returncode, said, usage.ru_maxrss * 1024, touched)
+    return Visit(process.wait(), output.read_text("utf-8", "replace"), peak, touched)
 
 
-def ended(pid: int, seconds: float) -> tuple[int, resource.struct_rusage] | None:
-    """Wait for a process; return its status and what it used, or None if it still runs."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        child, status, usage = os.wait4(pid, os.WNOHANG)
-        if child:
-            return status, usage
-        time.sleep(0.02)
-    return None
+def peak_of(pid: int) -> int:
+    """Return the most bytes of memory that a process had; 0 once it has ended."""
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+            return int(found[1]) * 1024
+    return 0
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
