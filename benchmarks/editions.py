@@ -407,17 +407,17 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--out", type=Path, default=Path("editions.jsonl"))
     parser.add_argument("--table", type=Path, help="write the records so far as Markdown, and end")
-    given = parser.parse_args()
-    lines = given.out.read_text().splitlines() if given.out.is_file() else []
+    options = parser.parse_args()
+    lines = options.out.read_text().splitlines() if options.out.is_file() else []
     records = [json.loads(line) for line in lines]
-    if given.table:
-        given.table.write_text(table(records))
+    if options.table:
+        options.table.write_text(table(records))
         return
-    places = Places(given.upstream, given.sources, given.tokenizers, given.words, given.scratch,
-                    given.limit)  # fmt: skip
+    places = Places(options.upstream, options.sources, options.tokenizers, options.words, options.scratch,
+                    options.limit)  # fmt: skip
     done = {record["name"] for record in records}
     for case in cases():
-        if case.name in done or given.only not in case.name:
+        if case.name in done or options.only not in case.name:
             continue
         ours, own = our_rows(case, places)
         theirs, spent = upstream_rows(case, places)
@@ -427,7 +427,7 @@ def main() -> None:
             "error": ours if isinstance(ours, str) else "",
             "difference": difference(theirs, ours),
         }
-        with given.out.open("a") as file:
+        with options.out.open("a") as file:
             file.write(json.dumps(record) + "\n")
         verdict = record["difference"] or record["error"] or "same"
         print(f"{case.name}: {verdict}; {spent:.1f} s and {own:.2f} s", flush=True)

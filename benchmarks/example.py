@@ -173,24 +173,29 @@ def fast_dtype() -> str:
 def card_table(folders: list[Path]) -> str:
     """Return the scores of runs as the table that cards show (`cards/scores.md`)."""
     conclusions = [conclude([load_scores(folder)]) for folder in folders]
-    frame = conclusions[0].frame
-    first = conclusions[0].runs[0].run
+    first = conclusions[0]
+    run = first.runs[0].run
     columns = [(conclusion, n) for conclusion in conclusions for n in conclusion.frame.lengths]
     heads = [f"{conclusion.runs[0].run.model}, {n:,}" for conclusion, n in columns]
     lines = [["task", *heads], ["---", *("--:" for _ in columns)]]
-    for task in frame.tasks:
+    for task in first.frame.tasks:
         means = [conclusion.value((task, n), 0) for conclusion, n in columns]
         lines.append([f"`{task}`", *(format_number(mean, 1) for mean in means)])
     lines.append(["mean", *(str(conclusion.estimate((None, n), 0)) for conclusion, n in columns)])
-    rows = join([f"{frame.rows['vt', n]:,}" for n in frame.lengths])
-    lengths = join([f"{n:,}" for n in frame.lengths])
+    rows = join([f"{first.frame.rows['vt', n]:,}" for n in first.frame.lengths])
+    lengths = join([f"{n:,}" for n in first.frame.lengths])
     about = (
-        f"Protocol `{first.protocol}`, the first {rows} rows of each task at {lengths} tokens "
-        f"in each model's own tokenizer, data version {first.data.data_version}; `qa_2` is "
+        f"Protocol `{run.protocol}`, the first {rows} rows of each task at {lengths} tokens "
+        f"in each model's own tokenizer, data version {run.data.data_version}; `qa_2` is "
         "from a sample of HotpotQA. Scores in percent, the mean of all tasks with its 95 % "
         "interval.\n\n"
     )
-    return about + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return about + _markdown(lines)
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    """Return the lines of a table."""
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def repeat(

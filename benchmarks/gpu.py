@@ -47,22 +47,22 @@ def main() -> None:
     parser.add_argument("--lengths")
     parser.add_argument("--rows", type=int, help="of each config")
     parser.add_argument("--pairs", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     lines: list[tuple[str, ...]] = []
     ratios = []
     with tempfile.TemporaryDirectory() as scratch:
-        model = make_model(Path(scratch, "model"), given.size, given.tokenizer)
+        model = make_model(Path(scratch, "model"), options.size, options.tokenizer)
         config = EvalConfig(
-            given.data,
+            options.data,
             model=model,
-            lengths=given.lengths,
-            rows=given.rows,
+            lengths=options.lengths,
+            rows=options.rows,
             options={"load_format": "dummy"},
         )
-        for pair in range(given.pairs):
+        for pair in range(options.pairs):
             speeds = []
             for name, work in (
                 ("run", partial(run, out=Path(scratch, str(pair)))),
@@ -76,7 +76,7 @@ def main() -> None:
         job = open_job(config)
         saved = cached(Path(scratch, "0"))
     versions = {name: str(job.engine.info[name]) for name in ("vllm", "torch")}
-    print(*facts(about() | versions | {"GPU": gpu or "none", "model": given.size}), sep="\n")
+    print(*facts(about() | versions | {"GPU": gpu or "none", "model": options.size}), sep="\n")
     print(*table(("", "tokens", "seconds", "tokens a second"), lines), sep="\n")
     print(
         f"run / bench, median: {median(ratios):.3f}; prompt tokens from the prefix cache: {saved}"
@@ -104,12 +104,12 @@ def run(job: RunJob, out: Path) -> tuple[float, int]:
     tokens = 0
     inner = job.engine.generate
 
-    def timed(given: Iterator[Request | None]) -> Iterator[Answer]:
+    def timed(requested: Iterator[Request | None]) -> Iterator[Answer]:
         nonlocal tokens
 
         def taken() -> Iterator[Request | None]:
             times.append(time.perf_counter())  # the engine is loaded
-            yield from given
+            yield from requested
 
         for answer in inner(taken()):
             tokens += (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
@@ -137,8 +137,8 @@ def bench(job: RunJob) -> tuple[float, int]:
     arguments = job.engine.generate.args[0]  # type: ignore[attr-defined]
     seconds, outputs = run_vllm(prompts, 1, EngineArgs(**arguments), do_profile=False)
     assert outputs
-    given = (len(one.prompt_token_ids or ()) + len(one.outputs[0].token_ids) for one in outputs)
-    return seconds, sum(given)
+    counts = (len(one.prompt_token_ids or ()) + len(one.outputs[0].token_ids) for one in outputs)
+    return seconds, sum(counts)
 
 
 def cached(run: Path) -> str:

@@ -80,18 +80,23 @@ def prompts(options: argparse.Namespace) -> dict[str, Any]:
         random.seed(42)
         np.random.seed(42)
         splits = generate(tokenizer=str(options.tokenizer), max_seq_lengths=[int(length)])
-        pairs = list(zip(splits["test"], ruler_data.load(options.own, config), strict=False))
-        texts = [(f"{r['input']} {r['gen_prefix']}", row.prompt) for r, row in pairs]
-        result[config] = {
-            "rows": len(pairs),
-            "same": sum(a == b for a, b in texts),
-            "same but for spaces at the end": sum(a == b.rstrip() for a, b in texts),
-            "same answers": sum(list(r["outputs"]) == list(row.outputs) for r, row in pairs),
-            "characters": [len(text) for text in texts[0]],
-            "numbered words": [len(re.findall(r"\d+\. \S", text)) for text in texts[0]],
-            "sha256 of their prompts": _digest([a for a, _ in texts]),
-        }
+        result[config] = _alike(splits["test"], list(ruler_data.load(options.own, config)))
     return result
+
+
+def _alike(theirs: list[dict[str, Any]], rows: list[ruler_data.Row]) -> dict[str, Any]:
+    """Return in how many rows prompts and answers of the harness are this project's."""
+    pairs = list(zip(theirs, rows, strict=False))
+    texts = [(f"{line['input']} {line['gen_prefix']}", row.prompt) for line, row in pairs]
+    return {
+        "rows": len(pairs),
+        "same": sum(a == b for a, b in texts),
+        "same but for spaces at the end": sum(a == b.rstrip() for a, b in texts),
+        "same answers": sum(list(line["outputs"]) == list(row.outputs) for line, row in pairs),
+        "characters": [len(text) for text in texts[0]],
+        "numbered words": [len(re.findall(r"\d+\. \S", text)) for text in texts[0]],
+        "sha256 of their prompts": _digest([a for a, _ in texts]),
+    }
 
 
 def _digest(texts: list[str]) -> str:
@@ -189,20 +194,12 @@ def harness(options: argparse.Namespace) -> dict[str, Any]:
 
 def upstream(options: argparse.Namespace) -> Body:
     """Return by task how many of upstream's prompts are this project's, and the scores of both."""
-    place = options.work / "upstream"
-    place.mkdir(parents=True)
-    archive = ["git", "-C", str(options.checkout), "archive", UPSTREAM, "scripts"]
-    packed = subprocess.run(archive, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "-x", "-C", str(place)], check=True, input=packed)
-    scripts, texts = place / "scripts", place / "scripts" / "data" / "synthetic" / "json"
-    for name in ("PaulGrahamEssays.json", "squad.json", "hotpotqa.json"):
-        shutil.copy(options.sources / name, texts / name)
-    for name, text in STAND_INS.items():
-        if name.startswith("nemo/"):
-            (place / name).parent.mkdir(parents=True)
-            (place / name).write_text(text)
+    place = _unpacked(options)
+    scripts = place / "scripts"
     length = "4096"
-    data, answers, result = place / length / "data", place / length / "pred", Body()
+    data = place / length / "data"
+    answers = place / length / "pred"
+    result = Body()
     tasks = [config.rpartition("_")[0] for config in ruler_data.load(options.own)]
     with words() as (port, bodies):
         for task in tasks:
@@ -229,6 +226,23 @@ def upstream(options: argparse.Namespace) -> Body:
     _script(place, scripts / "eval" / "evaluate.py", data_dir=answers, benchmark="synthetic")
     options.data = options.own
     return {"prompts": result, **_both(answers, options, "base")}
+
+
+def _unpacked(options: argparse.Namespace) -> Path:
+    """Return a folder with upstream's scripts, their texts, and stand-ins for nemo's modules."""
+    place: Path = options.work / "upstream"
+    place.mkdir(parents=True)
+    archive = ["git", "-C", str(options.checkout), "archive", UPSTREAM, "scripts"]
+    packed = subprocess.run(archive, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(place)], check=True, input=packed)
+    texts = place / "scripts" / "data" / "synthetic" / "json"
+    for name in ("PaulGrahamEssays.json", "squad.json", "hotpotqa.json"):
+        shutil.copy(options.sources / name, texts / name)
+    for name, text in STAND_INS.items():
+        if name.startswith("nemo/"):
+            (place / name).parent.mkdir(parents=True)
+            (place / name).write_text(text)
+    return place
 
 
 def chat(options: argparse.Namespace) -> Body:

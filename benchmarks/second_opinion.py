@@ -27,20 +27,22 @@ from ruler_eval.scoring.metrics import SCORERS
 Answers = dict[tuple[str, int], tuple[str, float]]
 
 
-def harness(given: argparse.Namespace, names: list[str]) -> Answers:
+def harness(options: argparse.Namespace, names: list[str]) -> Answers:
     """Return what the harness generated and its score, for each config and row."""
-    export, out = given.work / "export", given.work / "harness"
+    export, out = options.work / "export", options.work / "harness"
     if not export.is_dir():
-        ruler_builders.export(given.data, tool="lm-eval", out=export, tasks=given.tasks,
-                              lengths=given.lengths)  # fmt: skip
+        ruler_builders.export(options.data, tool="lm-eval", out=export, tasks=options.tasks,
+                              lengths=options.lengths)  # fmt: skip
     missing = [name for name in names if not list(out.rglob(f"samples_ruler_{name}_*.jsonl"))]
     if missing:
-        model = f"pretrained={given.model},dtype={given.dtype},max_length=8192,add_bos_token=True"
+        model = (
+            f"pretrained={options.model},dtype={options.dtype},max_length=8192,add_bos_token=True"
+        )
         command = [
             *(sys.executable, "-m", "lm_eval", "run", "--model", "hf", "--model_args", model),
             *("--tasks", ",".join(f"ruler_{name}" for name in missing), "--log_samples"),
             *("--include_path", str(export), "--output_path", str(out)),
-            *("--limit", str(given.rows), "--batch_size", "1"),
+            *("--limit", str(options.rows), "--batch_size", "1"),
         ]
         subprocess.run(command, check=True)
     found: Answers = {}
@@ -52,20 +54,20 @@ def harness(given: argparse.Namespace, names: list[str]) -> Answers:
     return found
 
 
-def own(given: argparse.Namespace, names: list[str]) -> Answers:
+def own(options: argparse.Namespace, names: list[str]) -> Answers:
     """Return the same by this project."""
-    out = given.work / "own"
+    out = options.work / "own"
     tasks = ",".join(sorted({name.rpartition("_")[0] for name in names}))
     lengths = ",".join(sorted({name.rpartition("_")[2] for name in names}))
     command = [
-        *(sys.executable, "-m", "ruler_cli", "run", "--data", str(given.data), "--model"),
-        *(str(given.model), "--engine", "transformers", "--protocol", "base"),
-        *("--option", f"dtype={given.dtype}", "--tasks", tasks, "--lengths", lengths),
-        *("--rows", str(given.rows), "--out", str(out)),
+        *(sys.executable, "-m", "ruler_cli", "run", "--data", str(options.data), "--model"),
+        *(str(options.model), "--engine", "transformers", "--protocol", "base"),
+        *("--option", f"dtype={options.dtype}", "--tasks", tasks, "--lengths", lengths),
+        *("--rows", str(options.rows), "--out", str(out)),
     ]
     subprocess.run(command, check=True)
-    dataset = ruler_data.load(given.data)
-    rows = {name: list(ruler_data.load(given.data, name)) for name in names}
+    dataset = ruler_data.load(options.data)
+    rows = {name: list(ruler_data.load(options.data, name)) for name in names}
     found: Answers = {}
     for path in sorted(out.rglob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -91,7 +93,7 @@ def explained(one: str, other: str) -> str:
     return f"character {place}: `{shown[0]}` and `{shown[1]}`"
 
 
-def page(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
+def page(mine: Answers, theirs: Answers, options: argparse.Namespace) -> str:
     """Return the comparison as Markdown."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("lm-eval", "transformers", "torch"))
     rows, notes = [], []
@@ -107,8 +109,8 @@ def page(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
     heads = ("config", "rows", "equal answers", "equal scores", "mean here", "mean in the harness")
     return f"""# A second opinion: lm-evaluation-harness on the same rows
 
-Written by `benchmarks/second_opinion.py`: {given.model.name}, {given.dtype}, CPU, the first \
-{given.rows} rows of each config of `{given.data.name}`, without a chat template (protocol \
+Written by `benchmarks/second_opinion.py`: {options.model.name}, {options.dtype}, CPU, the first \
+{options.rows} rows of each config of `{options.data.name}`, without a chat template (protocol \
 `base`). {versions}. The harness runs its model `hf` on the tasks that `ruler-data export --for \
 lm-eval` writes; this project runs its engine `transformers`. Equal answers are equal character by \
 character.
@@ -128,13 +130,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--table", type=Path, help="file to write instead of printing")
-    given = parser.parse_args()
-    manifest = ruler_data.load(given.data).manifest
-    tasks = None if given.tasks == "all" else given.tasks.split(",")
-    names = list(manifest.select(tasks, [int(length) for length in given.lengths.split(",")]))
-    text = page(own(given, names), harness(given, names), given)
-    if given.table:
-        given.table.write_text(text, encoding="utf-8")
+    options = parser.parse_args()
+    manifest = ruler_data.load(options.data).manifest
+    tasks = None if options.tasks == "all" else options.tasks.split(",")
+    names = list(manifest.select(tasks, [int(length) for length in options.lengths.split(",")]))
+    text = page(own(options, names), harness(options, names), options)
+    if options.table:
+        options.table.write_text(text, encoding="utf-8")
     else:
         print(text)
 

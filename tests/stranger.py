@@ -39,12 +39,6 @@ MODELS = {
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
         "max_position_embeddings": 131072, "tie_word_embeddings": False, "dtype": "bfloat16",
     }),
-    "Qwen/Qwen2.5-7B-Instruct": ("qwen2.5", {
-        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584,
-        "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
-        "num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768,
-        "tie_word_embeddings": False, "dtype": "bfloat16",
-    }),
 }  # fmt: skip
 
 

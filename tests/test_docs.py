@@ -135,6 +135,14 @@ def test_the_page_of_modules_is_what_they_say_of_themselves() -> None:
     compare("../../docs/modules.md", "\n".join(lines) + "\n")
 
 
+def test_the_walks_through_the_code_name_modules_that_are_there() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    names = {name for name in re.findall(r"`([a-z_]+/[a-z_]+)`", text)} - {*PACKAGES}
+    assert len(names) > 20
+    for name in names:
+        assert any((ROOT / package / f"{name}.py").is_file() for package in PACKAGES), name
+
+
 def test_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
