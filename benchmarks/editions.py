@@ -413,8 +413,10 @@ def main() -> None:
     if options.table:
         options.table.write_text(table(records))
         return
-    places = Places(options.upstream, options.sources, options.tokenizers, options.words, options.scratch,
-                    options.limit)  # fmt: skip
+    places = Places(
+        options.upstream, options.sources, options.tokenizers, options.words, options.scratch,
+        options.limit,
+    )  # fmt: skip
     done = {record["name"] for record in records}
     for case in cases():
         if case.name in done or options.only not in case.name:
