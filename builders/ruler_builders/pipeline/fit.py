@@ -1,8 +1,9 @@
 """Fit: find the fullest haystack with which the finished prompt of a row is within its length."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from ruler_data.row import PackedRow, Span
 from ruler_data.tasks import Task
 from ruler_data.tokenizers import PromptTokenizer
 
-#: Rows of a batch, which are all drawn, then planned, then fitted; and the most tokens of a batch
-#: of several rows, since it is held in memory.
-ROWS_AT_ONCE, TOKENS_AT_ONCE = 20, 2**21
+#: Rows of a batch, which are all drawn, then planned, then fitted.
+ROWS_AT_ONCE = 20
+#: Most tokens of a batch of several rows, since it is held in memory.
+TOKENS_AT_ONCE = 2**21
 
 #: Attempts for each row. For known tokenizers the first is exact; others need corrections.
 ATTEMPTS = 12
@@ -59,19 +61,11 @@ def make_rows(
     Raises:
         BudgetError: a row does not fit with an empty haystack.
     """
-    length = target.length
-    budget = target.budget(task)
-    at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
+    fitter = _Fitter(task, sources, target)
+    at_once = max(min(TOKENS_AT_ONCE // max(target.length, 1), ROWS_AT_ONCE), 1)
     remaining = iter(indices)
     while batch := list(islice(remaining, at_once)):
-        templates = [draw(task, sources, index, length, budget) for index in batch]
-        frames = sources.tokenizer.count([template.prompt.text for template in templates])
-        rooms = [
-            budget - task.below(index) - frame for index, frame in zip(batch, frames, strict=True)
-        ]
-        haystacks = [template.fill(room) for template, room in zip(templates, rooms, strict=True)]
-        for plan in zip(batch, templates, rooms, haystacks, strict=True):
-            row, note = _fit(task, *plan, sources, target)
+        for row, note in fitter.rows(batch):
             if note and exhausted is not None:
                 exhausted.add(note)
             yield row
@@ -103,89 +97,114 @@ def least_length(task: Task, sources: TokenizedSources, index: int, target: Targ
 def answer_need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
     """Return the tokens of the shortest text that names what a row asks for."""
     outputs = draw(task, sources, index, target.length, target.budget(task)).outputs
-    texts = outputs if task.metric in ("part", "soft_part") else [" ".join(outputs)]
+    texts = [" ".join(outputs)]
+    if task.metric in ("part", "soft_part"):  # one of them is enough
+        texts = [*outputs]
     return min(sources.tokenizer.count(texts))
 
 
-def _fit(
-    task: Task,
-    index: int,
-    template: RowTemplate,
-    room: int,
-    haystack: Haystack,
-    sources: TokenizedSources,
-    target: Target,
-) -> tuple[PackedRow, str]:
-    """Return the row of a template whose length is within the target and closest to it.
+class _Prompt(NamedTuple):
+    """A haystack in its prompt: length of the row in tokens, and context and question in UTF-8."""
 
-    The second value names the source that ran out, if one did.
-
-    The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
-    room is corrected by the difference and the haystack is filled again.
-    """
-    length, haystack, text = _closest(task, index, template, room, haystack, sources, target)
-    start = len(template.prompt.head.encode())
-    question = len(template.prompt.question.encode())
-    end = len(text) - len(template.prompt.tail.encode()) - question
-    edges = in_characters(text, np.array([start, *(haystack.evidence.ravel() + start), end]))
-    row = PackedRow(
-        index=index,
-        task=task.name,
-        context=memoryview(text)[: len(text) - question],
-        question=template.prompt.question,
-        answer_prefix=template.prompt.prefix,
-        outputs=template.outputs,
-        max_new_tokens=task.max_new_tokens,
-        length=length,
-        evidence=edges[1:-1].reshape(-1, 2),
-        haystack=Span(int(edges[0]), int(edges[-1])),
-    )
-    return row, haystack.exhausted
+    length: int
+    haystack: Haystack
+    text: bytes
 
 
-def _closest(
-    task: Task,
-    index: int,
-    template: RowTemplate,
-    room: int,
-    haystack: Haystack,
-    sources: TokenizedSources,
-    target: Target,
-) -> tuple[int, Haystack, bytes]:
-    """Return length, haystack and text of the prompt that is within the target and closest."""
-    limit = target.length - target.extra_reserve - task.below(index)
-    best: tuple[int, Haystack, bytes] | None = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            haystack = template.fill(room)
+@dataclass(frozen=True)
+class _Fitter:
+    """Fits rows of a task to a target."""
+
+    task: Task
+    sources: TokenizedSources
+    target: Target
+
+    def rows(self, batch: Sequence[int]) -> Iterator[tuple[PackedRow, str]]:
+        """Draw, plan and fit rows; yield each with the source that ran out, empty for none."""
+        budget = self.target.budget(self.task)
+        length = self.target.length
+        templates = [draw(self.task, self.sources, index, length, budget) for index in batch]
+        frames = self.sources.tokenizer.count([template.prompt.text for template in templates])
+        rooms = [
+            budget - self.task.below(index) - frame
+            for index, frame in zip(batch, frames, strict=True)
+        ]
+        haystacks = [template.fill(room) for template, room in zip(templates, rooms, strict=True)]
+        for index, template, room, haystack in zip(batch, templates, rooms, haystacks, strict=True):
+            prompt = self._closest(index, template, room, haystack)
+            yield self._row(index, template, prompt), prompt.haystack.exhausted
+
+    def _closest(self, index: int, template: RowTemplate, room: int, haystack: Haystack) -> _Prompt:
+        """Return the prompt whose length is within the target and closest to it.
+
+        The haystack was planned for the room (tokens). If the count of the finished prompt differs,
+        the room is corrected by the difference and the haystack is filled again.
+        """
+        limit = self.target.length - self.target.extra_reserve - self.task.below(index)
+        best: _Prompt | None = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                haystack = template.fill(room)
+            prompt = self._prompt(template, haystack)
+            free = limit - prompt.length
+            if free < 0:
+                if not haystack.segments:
+                    need = prompt.length + self.target.extra_reserve
+                    raise BudgetError(self.task.name, need, self.target.length)
+                room += free
+                if best is None:
+                    room -= attempt  # break a cycle of rooms
+                continue
+            if best is None or prompt.length > best.length:
+                best = prompt
+            gap = free - (room - haystack.cost)
+            if gap <= self._slack:
+                break
+            room += gap
+        if best is None or (self.task.is_exact and best.length != limit):
+            raise self._unfitted(index)
+        return best
+
+    @property
+    def _slack(self) -> int:
+        """Tokens that a haystack may leave free."""
+        if self.task.is_exact:
+            return 0
+        return SLACK
+
+    def _prompt(self, template: RowTemplate, haystack: Haystack) -> _Prompt:
         text = _text(template, haystack)
-        prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
-        length = prompt + task.max_new_tokens
-        if length > limit:
-            if not haystack.segments:
-                raise BudgetError(task.name, length + target.extra_reserve, target.length)
-            room -= length - limit
-            if best is None:
-                room -= attempt  # break a cycle of rooms
-            continue
-        if best is None or length > best[0]:
-            best = length, haystack, text
-        gap = (limit - length) - (room - haystack.cost)
-        if gap <= (0 if task.is_exact else SLACK):
-            break
-        room += gap
-    if best is None or (task.is_exact and best[0] != limit):
-        raise _unfitted(task, index, target)
-    return best
+        tokens = self.sources.tokenizer.count_prompt(text, template.prompt.prefix)
+        return _Prompt(tokens + self.task.max_new_tokens, haystack, text)
 
+    def _row(self, index: int, template: RowTemplate, prompt: _Prompt) -> PackedRow:
+        fixed = template.prompt
+        start = len(fixed.head.encode())
+        size = len(prompt.text) - len(fixed.question.encode())
+        evidence = prompt.haystack.evidence.ravel() + start
+        edges = np.array([start, *evidence, size - len(fixed.tail.encode())])
+        characters = in_characters(prompt.text, edges)
+        return PackedRow(
+            index=index,
+            task=self.task.name,
+            context=memoryview(prompt.text)[:size],
+            question=fixed.question,
+            answer_prefix=fixed.prefix,
+            outputs=template.outputs,
+            max_new_tokens=self.task.max_new_tokens,
+            length=prompt.length,
+            evidence=characters[1:-1].reshape(-1, 2),
+            haystack=Span(int(characters[0]), int(characters[-1])),
+        )
 
-def _unfitted(task: Task, index: int, target: Target) -> RulerError:
-    """Return the error for a row of which no haystack is near enough to the target."""
-    problem = f"row {index} cannot be fitted into {target.length} tokens"
-    if task.is_exact and target.length < EXACT_FROM:
-        remedy = f"use --lengths of at least {EXACT_FROM}"
-        return UsageError(task.name, f"{problem}, which it has to fill exactly; {remedy}")
-    return RulerError(task.name, f"{problem}; please report this")
+    def _unfitted(self, index: int) -> RulerError:
+        """Return the error for a row of which no haystack is near enough to the target."""
+        length = self.target.length
+        problem = f"row {index} cannot be fitted into {length} tokens"
+        if self.task.is_exact and length < EXACT_FROM:
+            remedy = f"use --lengths of at least {EXACT_FROM}"
+            return UsageError(self.task.name, f"{problem}, which it has to fill exactly; {remedy}")
+        return RulerError(self.task.name, f"{problem}; please report this")
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:
