@@ -74,8 +74,9 @@ class PromptTokenizer(ABC):
     @property
     def info(self) -> TokenizerInfo:
         """Name, origin and hashes, for the manifest."""
-        engine = self._fast.counter.version if self._fast else self._info.engine
-        return replace(self._info, engine=engine)
+        if self._fast is None:
+            return self._info
+        return replace(self._info, engine=self._fast.counter.version)
 
     @property
     @abstractmethod

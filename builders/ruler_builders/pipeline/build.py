@@ -72,13 +72,17 @@ class BuiltManifest(Manifest):
             column.justify = "right"
         for name, info in self.configs.items():
             fills = (f"{info.fill_mean:.4f}", f"{info.fill_min:.4f}", f"{info.bytes / 1e6:.2f}")
-            duration = f"{self.seconds[name]:.1f}" if name in self.seconds else "kept"
+            duration = "kept"
+            if name in self.seconds:
+                duration = f"{self.seconds[name]:.1f}"
             table.add_row(name, str(info.rows), *fills, duration)
         return Group(table, *lines)
 
     def _closing_lines(self) -> Iterator[str]:
         """Yield what was built, in lines; the last of a sample says that it is not RULER."""
-        suite = "" if self.suite == "ruler" else f" of the suite {self.suite}"
+        suite = ""
+        if self.suite != "ruler":
+            suite = f" of the suite {self.suite}"
         size = sum(info.bytes for info in self.configs.values()) / 1e6
         total = f"{self.folder}: {counted(len(self.configs), 'config')}{suite}, {size:.1f} MB"
         if not self.seconds:
@@ -253,7 +257,9 @@ def _difference(earlier: Manifest, later: Manifest, rows: int) -> str:
     old = earlier.tokenizer
     new = later.tokenizer
     fewest = min((info.rows for info in earlier.configs.values()), default=rows)
-    files = old.fingerprint if old.counts_like(new) else new.fingerprint
+    files = new.fingerprint
+    if old.counts_like(new):
+        files = old.fingerprint
     for name, before, now in (
         ("data version", earlier.data_version, later.data_version),
         ("rows", fewest, rows),
@@ -263,8 +269,10 @@ def _difference(earlier: Manifest, later: Manifest, rows: int) -> str:
         *compared_inputs(earlier, later),
     ):
         if before != now:
-            show = shown_seed if name == "seed" else str
-            return f"{name} {show(before)}, now {show(now)}"
+            if name == "seed":
+                before = shown_seed(before)
+                now = shown_seed(now)
+            return f"{name} {before}, now {now}"
     return ""
 
 
@@ -273,20 +281,22 @@ def compared_inputs(earlier: Manifest, later: Manifest) -> Iterator[tuple[str, A
 
     Builds of different tasks may use different sources, so only those that both use are compared.
     """
-    before, now = (
-        {
-            "edition": manifest.edition,
-            "chat template": manifest.chat_template or "none",
-            "suite": manifest.suite,
-            "seed": manifest.seed,
-            "template reserve": manifest.tokenizer.template_reserve,
-            "reserve": manifest.tokenizer.extra_reserve,
-            **{f"source {source.name}": source.sha256 for source in manifest.sources},
-            **{f"task {name}": task for name, task in manifest.tasks.items()},
-        }
-        for manifest in (earlier, later)
-    )
+    before = _inputs(earlier)
+    now = _inputs(later)
     return ((name, before[name], now[name]) for name in now if name in before)
+
+
+def _inputs(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "edition": manifest.edition,
+        "chat template": manifest.chat_template or "none",
+        "suite": manifest.suite,
+        "seed": manifest.seed,
+        "template reserve": manifest.tokenizer.template_reserve,
+        "reserve": manifest.tokenizer.extra_reserve,
+        **{f"source {source.name}": source.sha256 for source in manifest.sources},
+        **{f"task {name}": task for name, task in manifest.tasks.items()},
+    }
 
 
 def _check_pinned(
@@ -364,8 +374,10 @@ def _check_answers(plan: BuildPlan, context: BuildContext) -> None:
         return
     shortest = {task.name: (task, length) for task, length in reversed(plan.configs.values())}
     for name, (task, length) in shortest.items():
-        rows = range(plan.suite.rows if name not in TASKS else 0)
+        if name in TASKS:
+            continue
         target = context.target(length)
+        rows = range(plan.suite.rows)
         needs = [answer_need(task, context.sources, index, target) for index in rows]
         if (most := max(needs, default=0)) > task.max_new_tokens:
             raise UsageError(

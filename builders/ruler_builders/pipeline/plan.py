@@ -1,6 +1,6 @@
 """The plan of a build: its options, resolved to what decides the rows and where they go."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from ruler_builders.sources.catalogue import CATALOGUE, EssaysName
 from ruler_builders.sources.domains import find_user_texts
 from ruler_builders.sources.library import Kind, Library, SourceChoice
-from ruler_builders.upstream import edition_of, model_template
+from ruler_builders.upstream import Edition, edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
 from ruler_data.names import (
@@ -161,15 +161,22 @@ def check_options(plan: BuildPlan, *, fresh: bool) -> None:
         return
     edition = edition_of(plan.edition)
     model_template(plan.template)
-    extra = next((name for name in plan.suite.tasks if name not in TASKS), None)
-    conflicts = {
-        f"--tasks {extra}": extra is not None,
-        "--fresh": fresh,
-        "--haystack": plan.haystack is not None,
-        "--sources sample": plan.sources_kind == "sample",
-        f"--reserve {plan.reserve}": plan.reserve and not edition.bisects,
-        f"--seed {plan.seed}": plan.seed >= LARGEST_SEED
-        or (edition.ignores_seed and plan.seed != DEFAULT_SEED),
-    }
-    if option := next((name for name, is_set in conflicts.items() if is_set), None):
+    if option := next(_conflicts(plan, edition, fresh=fresh), None):
         raise UsageError(f"{option}: not possible with --edition {edition.name}; leave it out")
+
+
+def _conflicts(plan: BuildPlan, edition: Edition, *, fresh: bool) -> Iterator[str]:
+    """Yield the options that an edition of upstream does not have."""
+    for name in plan.suite.tasks:
+        if name not in TASKS:
+            yield f"--tasks {name}"
+    if fresh:
+        yield "--fresh"
+    if plan.haystack is not None:
+        yield "--haystack"
+    if plan.sources_kind == "sample":
+        yield "--sources sample"
+    if plan.reserve and not edition.bisects:
+        yield f"--reserve {plan.reserve}"
+    if plan.seed >= LARGEST_SEED or (edition.ignores_seed and plan.seed != DEFAULT_SEED):
+        yield f"--seed {plan.seed}"

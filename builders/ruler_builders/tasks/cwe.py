@@ -147,7 +147,9 @@ def _fill(
     text, evidence = _number_items(words, items[order], labels, np.flatnonzero(order < marked))
     cost = common_tokens + int(words.costs[uncommon[picks]].sum()) * times
     cost += int(labels.before[len(items)])
-    note = "" if words is sources.singles else RAN_OUT
+    note = ""
+    if words is not sources.singles:
+        note = RAN_OUT
     return Haystack([text], evidence, cost, len(picks), note)
 
 

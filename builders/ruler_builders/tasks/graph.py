@@ -90,7 +90,10 @@ def _edges(params: Graph) -> Iterator[tuple[int, int]]:
     for node in range(params.answers):
         near = node // params.degree
         far = node + 1
-        yield (far, near) if params.ask == "parents" else (near, far)
+        if params.ask == "parents":
+            yield far, near
+        else:
+            yield near, far
 
 
 def _match_edges(source: Random, edges: Edges, size: int, degree: int) -> Edges:

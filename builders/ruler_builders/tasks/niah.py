@@ -84,7 +84,9 @@ def _needles(
         texts = _sentences(params, sources, (name, index, number), key, value, taken)
         for half, text in enumerate(texts):
             # A fixed distance between the halves would show which belong together.
-            aspect = f"needle {number} half" if half else f"needle {number}"
+            aspect = f"needle {number}"
+            if half:
+                aspect += " half"
             place = _depth(params, sources.seed, name, twins, aspect)
             needles.append(Needle(text, place, is_evidence))
     return needles
@@ -225,6 +227,8 @@ def _filler(
         return insert_needles(segments, needles, tokens, room, joiner="\n")
 
     def among_passages(room: int) -> Haystack:
+        if params.residues:
+            return among_twin_passages(room)
         source = rng(sources.seed, *row, "haystack")
         text, first = passages(sources, source, params.domains)
         segments = text.stretch(room - tokens, first)
@@ -243,7 +247,7 @@ def _filler(
     return {
         "noise": among_noise,
         "essays": among_essays,
-        "domains": among_twin_passages if params.residues else among_passages,
+        "domains": among_passages,
         "needles": among_needles,
     }[params.haystack]
 

@@ -62,12 +62,15 @@ def draw(
         base = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
         picks = choose(documents.costs[spare], room - base, labels.costs[len(fixed) :], first)
         distractors = np.concatenate([fixed[len(needles) :], spare[picks]])
-        distractors = in_order(seed, name, index, distractors)
+        order = permutation(rng(seed, name, index, "order"), len(distractors))
+        distractors = distractors[order]
         places = slots(sorted(depths), documents.costs[distractors].cumsum())
         order = np.insert(distractors, places, needles)
         text, evidence = _spell(documents, order, labels, np.flatnonzero(np.isin(order, needles)))
         cost = int((documents.costs[order] + labels.costs[: len(order)]).sum())
-        note = documents_repeat(params) if rounds else ""
+        note = ""
+        if rounds:
+            note = f"{source} documents, the gold ones too, repeat within a row"
         return Haystack([text], evidence, cost, len(distractors), note)
 
     return RowTemplate(
@@ -123,18 +126,9 @@ def distractors(
     return np.concatenate([order[ranks == 0], order[ranks == 1]])
 
 
-def in_order(seed: int, name: str, index: int, documents: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the distractors of a row, given by preference, in the order of the prompt."""
-    return documents[permutation(rng(seed, name, index, "order"), len(documents))]
-
-
-def documents_repeat(params: Qa) -> str:
-    """Return the note on a row that is longer than its source."""
-    return f"{params.source} documents, the gold ones too, repeat within a row"
-
-
 def repeated(corpus: Corpus, params: Qa, rows: int) -> list[str]:
     """Return a note if a config has more rows than its source has questions."""
     size = len(corpus.questions)
-    note = f"{params.source} has {size} questions: rows from {size} on repeat these questions"
-    return [note] if rows > size else []
+    if rows <= size:
+        return []
+    return [f"{params.source} has {size} questions: rows from {size} on repeat these questions"]

@@ -101,7 +101,9 @@ def draw(
         text, edges = spell((labels, numbers), (texts, ordered))
         pieces, evidence = _weave(text, edges[[2 * place for place in places]], plan.needles)
         is_repeated = len(np.unique(ordered)) < len(ordered)
-        notes = [plan.note] if plan.note else []
+        notes = list[str]()
+        if plan.note:
+            notes.append(plan.note)
         if is_repeated:
             notes.append(f"{plan.stream}s of the haystack repeat within a row")
         cost = tokens + int(texts.costs[ordered].sum() + labels.costs[numbers].sum())
@@ -208,10 +210,19 @@ def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     ]
     wrong = distractors(seed, name, index, question, len(documents))
     is_free = ~_holding(sources, question.answers)[wrong]
+    query = question.text
+    outputs = question.answers
+    evidence = 2
+    if params.level == "easy":
+        outputs = numbers
+    elif params.level == "basic":
+        query = gold[0]
+        outputs = numbers[:1]
+        evidence = 1
     return _Plan(
-        prompts.ruler2(params, gold[0] if params.level == "basic" else question.text),
-        {"basic": numbers[:1], "easy": numbers}.get(params.level, question.answers),
-        _at_depths(seed, name, index, texts, evidence=1 if params.level == "basic" else 2),
+        prompts.ruler2(params, query),
+        outputs,
+        _at_depths(seed, name, index, texts, evidence=evidence),
         partial(_enough, sources.documents("hotpotqa"), wrong[is_free]),
         "document",
         labels,
@@ -257,12 +268,12 @@ def _enough(texts: Segments, order: Numbers, room: int) -> tuple[Segments, Numbe
 def _copyable(sources: TokenizedSources) -> list[Question]:
     """Return the questions whose gold documents are short enough to be copied."""
     corpus = sources.corpus("hotpotqa")
-    sizes = (
-        sum(len(corpus.documents[place]) for place in question.gold)
-        for question in corpus.questions
-    )
-    pairs = zip(corpus.questions, sizes, strict=True)
-    return [question for question, size in pairs if size <= LONGEST]
+    copyable = list[Question]()
+    for question in corpus.questions:
+        size = sum(len(corpus.documents[place]) for place in question.gold)
+        if size <= LONGEST:
+            copyable.append(question)
+    return copyable
 
 
 @lru_cache(maxsize=512)
@@ -302,7 +313,9 @@ def _stream(sources: TokenizedSources, role: str, size: int) -> tuple[Numbers, S
         numbers = distinct(source, sources.compounds, size)
         texts = [form.format(sources.compound(number)) for number in numbers.tolist()]
     else:
-        least = _VALUE if role == "value" else _LABEL
+        least = _LABEL
+        if role == "value":
+            least = _VALUE
         numbers = distinct(source, 9 * least, size)
         texts = [form.format(number) for number in (least + numbers).tolist()]
     # A space belongs to the token on its right, so a label leaves it to its text.
