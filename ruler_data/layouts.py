@@ -449,15 +449,28 @@ def split_config(name: str) -> tuple[str, int | None]:
 
 
 def length_of_path(path: Path | None, name: str = "") -> int | None:
-    """Return the length in tokens that a name, a file or a folder above it tells."""
+    """Return the length in tokens that a name, a file or a folder above it tells.
+
+    Of folders above the file's own, a number within a name may be anything, e.g. a year.
+
+    >>> length_of_path(Path("ruler__4096__knorm/predictions.csv"))
+    4096
+    >>> length_of_path(Path("65486/pred/vt.jsonl")), length_of_path(Path("2025-runs/x/vt.jsonl"))
+    (65486, None)
+    """
     if path is None:
         return None
-    names = [name, path.stem]
-    names += [folder.name for folder in path.parents[:4]]
+    names = [name, path.stem, path.parent.name]
     names += [folder for folder in path.parts if folder.startswith("datasets--")]  # the Hub's cache
     for text in names:
         length = _length_of_name(text)
         if length is not None:
+            return length
+    for folder in path.parents[1:4]:
+        length = _length_of_name(folder.name)
+        if length is not None and (
+            folder.name.isdecimal() or not (length % 1000 and length % 1024)
+        ):
             return length
     return None
 

@@ -92,15 +92,23 @@ class Identity:
     untested: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        name = config_name(self.task, self.length) if self.length else self.task
-        prompts = "" if self.template == "base" else f", chat template {self.template}"
+        name = self.task
+        if self.length:
+            name = config_name(self.task, self.length)
+        prompts = ""
+        if self.template != "base":
+            prompts = f", chat template {self.template}"
         if not self.edition:
             return f"{name}: no known edition{prompts}; {self.nearest}"
-        words = f", wonderwords {self.words}" if self.words else ""
+        words = ""
+        if self.words:
+            words = f", wonderwords {self.words}"
+        details = [self.nearest]
+        if self.same:
+            details.insert(0, f"{self.same} of the first {self.rows} rows the same")
         tokenizer = f"tokenizer {self.tokenizer or 'unknown'}"
-        same = f"{self.same} of the first {self.rows} rows the same" if self.same else ""
-        details = "; ".join(filter(None, (same, self.nearest)))
-        return f"{name}: {self.edition}, {tokenizer}{words}{prompts}: {details}"
+        about = f"{name}: {self.edition}, {tokenizer}{words}{prompts}"
+        return f"{about}: {'; '.join(filter(None, details))}"
 
 
 class Identities(tuple[Identity, ...]):
@@ -124,7 +132,9 @@ class Identities(tuple[Identity, ...]):
     @property
     def failure(self) -> str:
         """The outcome in a line, if no edition made any of the rows."""
-        return "" if any(identity.edition for identity in self) else NONE
+        if any(identity.edition for identity in self):
+            return ""
+        return NONE
 
     @property
     def exit_status(self) -> int:
@@ -343,7 +353,9 @@ def _compare(
 
 
 def _index(row: OtherRow, place: int) -> int:
-    return place if row.index is None else row.index
+    if row.index is None:
+        return place
+    return row.index
 
 
 def _has_length(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:

@@ -108,7 +108,9 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
     elif revision:
         raise UsageError(f"--revision {quote(revision)}: {quote(place)} is not a repo")
     else:
-        files = [path] if path.is_file() else sorted(path.glob(pattern))
+        files = sorted(path.glob(pattern))
+        if path.is_file():
+            files = [path]
     readable = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
     if not readable:
         raise UsageError(quote(place), f"has no rows; files of rows end in {', '.join(SUFFIXES)}")
@@ -318,9 +320,9 @@ def _parse_prompt(text: str, prefix: str) -> tuple[str, str, str, str, str, str]
     instruction, _, answer = _SHAPES[family]
     first = instruction.search(text, 0, start)
     after = text[match.end() :]
-    opening = text[: first.start()] if first else ""
-    if not opening.strip():  # vt of 2024-04 begins with a space
-        opening = ""
+    opening = ""
+    if first and text[: first.start()].strip():  # vt of 2024-04 begins with a space
+        opening = text[: first.start()]
     if not prefix and (begin := answer.search(after)):
         after, prefix = after[: begin.start()], after[begin.start() :]
     return family, opening, text[:start], match[0], after, prefix
@@ -358,8 +360,9 @@ def _qa_task(context: str) -> Task:
 
 
 def _niah_task(context: str, question: str, outputs: list[str]) -> Task:
-    match = _SHAPES["niah"][1].match(question)
-    keys = _KEYS.split(match[1]) if match else [""]
+    keys = [""]
+    if match := _SHAPES["niah"][1].match(question):
+        keys = _KEYS.split(match[1])
     needles = context.count("One of the special magic")
     haystack = "needles"
     if context.count("The grass is green.") > 1:

@@ -88,7 +88,10 @@ def written_rows(
         again = replay(arguments, UpstreamSources(None), count)
     for row in rows:
         made = next(again, None)
-        length = made.length if made else count(row.prompt) + task.max_new_tokens
+        if made:
+            length = made.length
+        else:
+            length = count(row.prompt) + task.max_new_tokens
         record = {"index": row.index, "input": row.prompt, "outputs": row.outputs, "length": length}
         if bisects:
             text = row.context + row.question
@@ -120,7 +123,11 @@ def evidence_spans(texts: Sequence[str], params: Params, context: str) -> Iterat
             if match[2] in common:
                 yield Span(*match.span(2))
         return
-    before, after = (":\n", "\n\n") if isinstance(params, Qa) else ("", "")
+    before = ""
+    after = ""
+    if isinstance(params, Qa):
+        before = ":\n"
+        after = "\n\n"
     for text in dict.fromkeys(texts):
         place = context.find(before + text + after)
         while place >= 0:

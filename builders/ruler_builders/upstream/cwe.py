@@ -36,8 +36,9 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
 
     def draw_list(size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
         """Draw a numbered list, and its common words."""
-        needs_more = size > len(words) and bisects
-        population = sources.english_words if needs_more else words
+        population: Sequence[str] | None = words
+        if size > len(words) and bisects:
+            population = sources.english_words
         if population is None:
             raise RulerError(
                 arguments.config,

@@ -32,11 +32,13 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
     arguments = state.arguments
     draws = _Rows(state, sources)
-    step = 5 if arguments.length < 4096 else 25
+    step = 25
     cap = sys.maxsize
     if draws.essays is not None:
         step = 500
         cap = len(draws.essays)
+    elif arguments.length < 4096:
+        step = 5
     size = state.size(draws.draw, step, " ".join, cap=cap, past=True)
     for row in state.rows(draws.draw, size, step, PREFIX):
         if arguments.edition.bisects:  # upstream reuses the name of the row's index
@@ -60,7 +62,9 @@ class _Rows:
         self._state = state
         self._params = params
         self._words: Sequence[str] = sources.needle_words
-        self.essays = sources.essays if params.haystack == "essays" else None
+        self.essays: EssaySentences | None = None
+        if params.haystack == "essays":
+            self.essays = sources.essays
         self._template = state.arguments.prompt(TEMPLATE, PREFIX)
         self._kind: str = params.value_type
         if params.queries * params.values == 1:

@@ -6,6 +6,7 @@ all documents are needed, shuffling them changes what later rows know by their n
 """
 
 from collections.abc import Iterator
+from itertools import cycle, islice
 
 from ruler_builders import prompts
 from ruler_builders.upstream.sources import Question, UpstreamSources
@@ -30,7 +31,9 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
     def choose_documents(question: Question, size: int) -> list[str]:
         """Return the documents of a row: its own, near ones, then others; or all of them."""
         if size >= len(documents):
-            return (documents * -(-size // len(documents)))[:size] if bisects else documents
+            if not bisects:
+                return documents
+            return [*islice(cycle(documents), size)]
         count = size - len(question.own)
         near = question.near
         if count > len(near):

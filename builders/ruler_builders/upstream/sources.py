@@ -138,8 +138,12 @@ class EssaySentences:
 
     def first(self, words: int, *, repeat: bool) -> list[str]:
         """Return the sentences of the first words; `repeat` begins again at the end."""
-        times, remainder = divmod(words if repeat else min(words, len(self)), len(self))
-        end = times * (len(self._text) + 1) + (self._word_ends[remainder] if remainder else -1)
+        if not repeat:
+            words = min(words, len(self))
+        times, remainder = divmod(words, len(self))
+        end = times * (len(self._text) + 1) - 1
+        if remainder:
+            end += 1 + self._word_ends[remainder]
         sentences, starts = self._sentences(times + bool(remainder))
         count = bisect_left(starts, end)
         complete = list(sentences[:count])
@@ -281,29 +285,37 @@ class UpstreamSources:
     @cached_property
     def english_words(self) -> list[str] | None:
         """What cwe's words are chosen from beyond those; None where the file is missing."""
-        return list(read_json(self._english_file).values()) if self._english_file else None
+        if self._english_file is None:
+            return None
+        return list(read_json(self._english_file).values())
 
     @property
     def _english_file(self) -> Path | None:
-        path = self._folder / "english_words.json" if self._folder else None
-        return path if path and path.is_file() else None
+        if self._folder and (path := self._folder / "english_words.json").is_file():
+            return path
+        return None
 
     @cached_property
     def _word_files(self) -> list[Path]:
         """Wonderwords' lists: as given, of `wonderwords` in the sources, or as installed."""
-        packaged = self._folder / "wonderwords" if self._folder else None
-        folder = self._assets or (
-            packaged if packaged and packaged.is_dir() else wonderwords_assets()
-        )
+        folder = self._assets
+        if folder is None and self._folder and (self._folder / "wonderwords").is_dir():
+            folder = self._folder / "wonderwords"
+        folder = folder or wonderwords_assets()
         lists = [folder / f"{kind}list.txt" for kind in ("noun", "adjective", "verb")]
-        return lists_of_version(lists, self._version) if self._version else lists
+        if self._version:
+            return lists_of_version(lists, self._version)
+        return lists
 
     @cache  # noqa: B019 - sources live as long as their build
     def corpus(self, name: str) -> tuple[list[str], list[Question]]:
         """Documents and questions of `squad` or `hotpotqa`."""
         file = self._file(name)
         try:
-            return (read_squad if name == "squad" else read_hotpotqa)(read_json(file))
+            content = read_json(file)
+            if name == "squad":
+                return read_squad(content)
+            return read_hotpotqa(content)
         except (KeyError, TypeError, ValueError) as error:
             problem = f"not a file of {name} ({type(error).__name__}: {error})"
             raise RulerError(file, problem) from error
@@ -330,7 +342,9 @@ class UpstreamSources:
 
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
-        files = local_files(self._folder, spec) if self._folder else []
+        files = []
+        if self._folder:
+            files = local_files(self._folder, spec)
         where = f"source {name} ({spec.title})"
         file = spec.local[0]
         try:

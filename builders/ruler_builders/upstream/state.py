@@ -254,7 +254,9 @@ class State:
     def finish(self, index: int, draft: Draft, length: int, prefix: str) -> UpstreamRow:
         """Return a row, cut where the first ten characters of its answer prefix begin."""
         text = draft.prompt
-        start = text.rfind(prefix[:10]) if self.arguments.edition.bisects else len(text)
+        start = len(text)
+        if self.arguments.edition.bisects:
+            start = text.rfind(prefix[:10])
         return UpstreamRow(index, text[:start], draft.outputs, length, text[start:], draft.evidence)
 
 

@@ -36,12 +36,17 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     bisects = arguments.edition.bisects
     renames = arguments.edition.renames
     budget = arguments.task.max_new_tokens
-    trial = state.within(EXAMPLE_LIMIT, 1, 0 if bisects else budget)
+    room = budget
+    if bisects:
+        room = 0
+    trial = state.within(EXAMPLE_LIMIT, 1, room)
     size = trial.size(draws.example, EXAMPLE_STEP)
     (solved,) = trial.rows(draws.example, size, EXAMPLE_STEP, PREFIX, shrink=renames)
     example = f"{solved.prompt} {' '.join(solved.outputs)}\n" + "\n" * (not bisects)
     if bisects:  # the example is drawn and counted with the row
-        step = 5 if arguments.length < 4096 else 10
+        step = 10
+        if arguments.length < 4096:
+            step = 5
         size = state.size(draws.row, step, example=state.count(example))
 
         def draw(used: int, _index: int) -> Draft:
@@ -55,7 +60,9 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     run = state.within(arguments.length, arguments.rows, budget + state.count(example))
     size = run.size(draws.row, 10)
     for row in run.rows(draws.row, size, 10, OLD_PREFIX, shrink=renames):
-        text = draws.rename(example) if renames else " " + example
+        text = " " + example
+        if renames:
+            text = draws.rename(example)
         yield replace(row, input=_with_example(row.input, text + "\n\n"))
 
 
@@ -73,7 +80,9 @@ class _Rows:
         self._params = params
         edition = state.arguments.edition
         self._since_2025_06 = edition.bisects
-        prefix = PREFIX if edition.bisects else OLD_PREFIX
+        prefix = OLD_PREFIX
+        if edition.bisects:
+            prefix = PREFIX
         template = state.arguments.prompt(TEMPLATE, prefix)
         solved = TEMPLATE + prefix
         if not edition.bisects and not (edition.renames and template == solved):
@@ -124,8 +133,11 @@ class _Rows:
         chains = []
         for start in range(0, len(names), hops + 1):
             chain_names = names[start : start + hops + 1]
-            fixed = letters == 3 and self._since_2025_06
-            chain = [f"VAR {chain_names[0]} = {EXAMPLE_VALUE if fixed else self._value()}"]
+            if letters == 3 and self._since_2025_06:
+                value = EXAMPLE_VALUE
+            else:
+                value = self._value()
+            chain = [f"VAR {chain_names[0]} = {value}"]
             chain += [
                 f"VAR {chain_names[hop + 1]} = VAR {chain_names[hop]} " for hop in range(hops)
             ]
@@ -134,7 +146,12 @@ class _Rows:
 
     def _context(self, chains: list[list[str]], size: int) -> str:
         """Return lines of noise with the chains between them."""
-        lines = [NOISE if self._since_2025_06 else NOISE + "\n"] * size
+        noise = NOISE + "\n"
+        separator = " "
+        if self._since_2025_06:
+            noise = NOISE
+            separator = "\n"
+        lines = [noise] * size
         if not self._since_2025_06 and size <= len(chains[0]):
             # Too few lines: cut at every full stop, the line feeds left alone.
             pieces = [piece for line in lines for piece in line.split(".")]
@@ -143,4 +160,4 @@ class _Rows:
             places = sorted(self._state.random.sample(range(len(lines)), len(chain)))
             for shift, (place, line) in enumerate(zip(places, chain, strict=True)):
                 lines.insert(place + shift, line)
-        return ("\n" if self._since_2025_06 else " ").join(lines)
+        return separator.join(lines)
