@@ -460,17 +460,16 @@ def length_of_path(path: Path | None, name: str = "") -> int | None:
     """
     if path is None:
         return None
-    names = [name, path.stem, path.parent.name]
-    names += [folder for folder in path.parts if folder.startswith("datasets--")]  # the Hub's cache
-    for text in names:
-        length = _length_of_name(text)
-        if length is not None:
+    for text in (name, path.stem, path.parent.name):
+        if length := _length_of_name(text):
             return length
     for folder in path.parents[1:4]:
-        length = _length_of_name(folder.name)
-        if length is not None and (
-            folder.name.isdecimal() or not (length % 1000 and length % 1024)
-        ):
+        length = _length_of_name(folder.name) or 0
+        is_usual = length % 1000 == 0 or length % 1024 == 0
+        if length and (is_usual or folder.name.isdecimal()):
+            return length
+    for text in path.parts:
+        if text.startswith("datasets--") and (length := _length_of_name(text)):  # the Hub's cache
             return length
     return None
 
