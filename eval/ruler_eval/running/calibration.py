@@ -94,7 +94,7 @@ class Dialect:
 
     def with_field(self, name: str, value: Any) -> "Dialect":  # noqa: ANN401 - any JSON value
         """Return it with another value of a field."""
-        refused = tuple(other for other in self.refused if other != name)
+        refused = tuple(field for field in self.refused if field != name)
         return replace(self, fields={**self.fields, name: value}, refused=refused)
 
     def without(self, names: Collection[str]) -> "Dialect":
@@ -131,17 +131,17 @@ class Calibration:
         tried = set[str]()
         while error := self._refusal(dialect, tokens):
             names = named(error, (*dialect.fields, *LIMITS, "stream"))
-            other = self._respelled(dialect, names, tried, error)
-            if other is None:
+            respelled = self._respelled(dialect, names, tried, error)
+            if respelled is None:
                 name = self._optional(dialect, names)
                 if name is None or name in STREAM:
                     raise error
                 words[name] = error.message
                 if len(names) > 1:  # it may name fields that it does not refuse
                     doubtful[name] = dialect.fields[name]
-                other = dialect.without([name])
-                other = replace(other, refused=(*dialect.refused, name))
-            dialect = other
+                respelled = dialect.without([name])
+                respelled = replace(respelled, refused=(*dialect.refused, name))
+            dialect = respelled
         for name, value in doubtful.items():
             fuller = dialect.with_field(name, value)
             if self._refusal(fuller, tokens) is None:
@@ -190,9 +190,9 @@ class Calibration:
 
     def _tell_refused(self, words: Mapping[str, str]) -> None:
         if words:
-            which = "they are" if len(words) > 1 else "it is"
+            verb = "they are" if len(words) > 1 else "it is"
             reason = quote(" ".join(next(iter(words.values())).split()), 80)
-            warn(f"{self.server}: refuses {', '.join(words)}; {which} left out ({reason})")
+            warn(f"{self.server}: refuses {', '.join(words)}; {verb} left out ({reason})")
 
     def offset(self, dialect: Dialect) -> tuple[int | None, str]:
         """Return how many tokens more than rendered here the server reads, or why not tested.
@@ -233,21 +233,21 @@ class Calibration:
         if "temperature" not in dialect.fields:
             return "not tested: the server takes no temperature"
         neutral = dialect.with_field("temperature", 0.0).without(["seed"])
-        own = neutral.without(set(SAMPLING) - KEPT - set(self.chosen))
+        default = neutral.without(set(SAMPLING) - KEPT - set(self.chosen))
         penalized = replace(neutral, fields={**neutral.fields, **penalty})
         try:
-            default, neutral_text, strong, again = (
-                self._copy(fields) for fields in (own, neutral, penalized, own)
+            text, neutral_text, penalized_text, again = (
+                self._copy(fields) for fields in (default, neutral, penalized, default)
             )
         except (RequestError, NoAnswer) as error:
             return f"not tested: {error}"
         if not _REPEATS.search(neutral_text):
             return "not tested: the model does not repeat a text that repeats itself"
-        if strong == neutral_text:
+        if penalized_text == neutral_text:
             return "not tested: a deliberate penalty changes no answer"
-        if default != again:
+        if text != again:
             return "not tested: one request has two answers"
-        if default == neutral_text:
+        if text == neutral_text:
             return "no penalty of the server's own was seen"
         return "a penalty of the server's own was seen; neutral values switch it off"
 
@@ -263,9 +263,9 @@ class Calibration:
         try:
             self.send(endless, PLAIN, TOO_LONG)
         except RequestError as error:
-            found = _WINDOW.search(error.message)
-            if found and int(found[1]) < TOO_LONG:
-                return int(found[1])
+            window = _WINDOW.search(error.message)
+            if window and int(window[1]) < TOO_LONG:
+                return int(window[1])
         return None
 
 

@@ -161,8 +161,12 @@ T = TypeVar("T", bound="DataclassInstance")
 def check_options(engine: str, allowed: Iterable[str], options: Mapping[str, Any]) -> None:
     """Refuse options that an engine does not know, naming those that are spelled similarly."""
     names = sorted(allowed)
-    for name in (each for each in options if each not in names):
-        hint = f"it takes {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
+    for name in options:
+        if name in names:
+            continue
+        hint = f"it has {len(names)} others"
+        if len(names) <= 12:
+            hint = f"it takes {', '.join(names)}"
         if near := difflib.get_close_matches(name, names, 3):
             hint = f"did you mean {' or '.join(near)}?"
         option = f"--option {quote(name)}"
@@ -195,6 +199,7 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
             with suppress(PackageNotFoundError):
                 versions[package] = version(name)
     if packages[0] not in versions:
-        msg = f"engine {engine} is not installed; pip install -e '.[{engine}]' in the checkout"
-        raise NotInstalled(msg)
+        raise NotInstalled(
+            f"engine {engine} is not installed; pip install -e '.[{engine}]' in the checkout"
+        )
     return versions

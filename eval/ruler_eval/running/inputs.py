@@ -62,14 +62,14 @@ class Inputs:
         """Return that another tokenizer counted the data's lengths, and what to do; None if not."""
         if self.counts_alike:
             return None
-        here = self.tokenizer.info
-        there = self.data.manifest.tokenizer
+        info = self.tokenizer.info
+        of_data = self.data.manifest.tokenizer
         config = next(iter(self.data.rows))
         row = next(self.data.read(config))
         length = len(self.ids(row)) + row.max_new_tokens
         return (
-            f"{here.name} ({here.fingerprint[:16]}) is not that of the data, {there.name} "
-            f"({there.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
+            f"{info.name} ({info.fingerprint[:16]}) is not that of the data, {of_data.name} "
+            f"({of_data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
             f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
             "--tokenizer`), or name it with --tokenizer if you want these rows all the same"
         )

@@ -107,13 +107,13 @@ def _text_of(content: object) -> str | None:
         if isinstance(item, str):
             texts.append(item)
             continue
-        part = _object(item)
-        kind = str(part.get("type"))
+        kind = str(_object(item).get("type"))
         if kind in THOUGHTS:
             continue
-        if kind not in ("text", "output_text") or not isinstance(part.get("text"), str):
+        text = _object(item).get("text")
+        if kind not in ("text", "output_text") or not isinstance(text, str):
             raise NoAnswer(f"the answer holds {quote(kind)}, not text alone")
-        texts.append(part["text"])
+        texts.append(text)
     return "".join(texts)
 
 

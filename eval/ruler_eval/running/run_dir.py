@@ -284,7 +284,7 @@ class RunFolder:
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
         with self._writing(), self._lock():
-            shards = {other for other in self.running() if other.count != shard.count}
+            shards = {held for held in self.running() if held.count != shard.count}
             lock = self._lock(LOCK.format(shard.name), GLANCE)
             try:
                 if not shards:
