@@ -100,17 +100,19 @@ class EngineCheck:
             lines.append(f"  {condition}: {', '.join(answers)}; {self.seen[condition]}")
         for condition, reason in self.not_tested.items():
             lines.append(f"  not tested: {condition}: {reason}")
-        block = f", the cache's block of {counted(self.block, 'token')}" if self.block else ""
-        lines.append(
-            f"  each prompt begins with a line of {self.beginning} tokens, new to any cache{block}"
-        )
+        last = f"  each prompt begins with a line of {self.beginning} tokens, new to any cache"
+        if self.block:
+            last += f", the cache's block of {counted(self.block, 'token')}"
+        lines.append(last)
         return "\n".join(lines)
 
     def _without_faults(self) -> str:
         losses = []
         for name, share in self.smallest.items():
-            if share is not None:
-                losses.append(f"{'all' if share == 1 else f'{100 * share:.0f} %'} at {name}")
+            if share == 1:
+                losses.append(f"all at {name}")
+            elif share is not None:
+                losses.append(f"{100 * share:.0f} % at {name}")
         size = "no loss would have been seen"
         if losses:
             size = f"a loss of these answers would have been seen: {', '.join(losses)}"

@@ -184,7 +184,9 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
         matching = [answer for name, answer in by_model.items() if name in (None, model)]
         first = next(iter(by_model.values()))
         mismatch = f"answered by {quote(str(first.model))}, the run's model is {quote(str(model))}"
-        settled[key] = matching[0] if matching else replace(first, text=None, error=mismatch)
+        settled[key] = replace(first, text=None, error=mismatch)
+        if matching:
+            settled[key] = matching[0]
     return settled
 
 

@@ -37,7 +37,9 @@ class Cost:
     @property
     def money(self) -> float | None:
         """What all tokens cost; None without prices."""
-        return None if self.prices is None else self.prices.of(*self.totals)
+        if self.prices is None:
+            return None
+        return self.prices.of(*self.totals)
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -265,15 +265,21 @@ class EvalConfig:
     @property
     def sampling(self) -> dict[str, Any]:
         """Sampling options of requests: neutral, but for those that the user sets."""
-        top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        random = {"temperature": self.temperature, "seed": "of the row and the sample"}
-        return NEUTRAL | top_p | (random if self.temperature else {})
+        sampling: dict[str, Any] = dict(NEUTRAL)
+        if self.top_p is not None:
+            sampling["top_p"] = self.top_p
+        if self.temperature:
+            sampling["temperature"] = self.temperature
+            sampling["seed"] = "of the row and the sample"
+        return sampling
 
     @cached_property
     def prompts(self) -> PromptFormat:
         """How rows are formatted."""
         protocol = PROTOCOLS[self.protocol or "completion"]
-        extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
+        extra = self.extra_tokens
+        if extra is None:
+            extra = protocol.extra_tokens
         in_turn = False
         if self.procedure is not None:
             from ruler_data.procedures import find_procedure
@@ -315,4 +321,6 @@ def _as_published(config: EvalConfig) -> dict[str, Any]:
     options = {name: getattr(config, name) for name in ("protocol", *names)}
     fixed = {name: getattr(source, name, None) for name in names}
     settled = source.settle(options, protocol=source.protocols, **fixed)
-    return {**settled, "rows": source.rows if config.rows is None else config.rows}
+    if config.rows is None:
+        settled["rows"] = source.rows
+    return settled

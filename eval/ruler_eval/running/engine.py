@@ -98,7 +98,9 @@ class Request:
             rendered=len(self.ids) if rendered is None else rendered,
             slack=slack,
         )
-        return answer if error is None else replace(answer, text=None, error=error)
+        if error is None:
+            return answer
+        return replace(answer, text=None, error=error)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""

@@ -70,7 +70,9 @@ class Model:
     @property
     def window(self) -> int | None:
         """Tokens that an option or the model's positions allow; None where neither is known."""
-        return self.limit if self.limit is not None else window(self.config)
+        if self.limit is not None:
+            return self.limit
+        return window(self.config)
 
     def tokenizer(self) -> PromptTokenizer:
         """Return the model's own tokenizer."""
@@ -94,7 +96,9 @@ def open_model(config: EvalConfig) -> Model:
     model = _described(config)
     edited = with_overrides(model.config, overrides)
     limit = options.get("max_model_len")
-    return replace(model, config=edited, limit=limit if isinstance(limit, int) else None)
+    if not isinstance(limit, int):
+        limit = None
+    return replace(model, config=edited, limit=limit)
 
 
 def _described(config: EvalConfig) -> Model:
@@ -143,7 +147,8 @@ def identify(folder: Path) -> str | None:
     config = folder / "config.json"
     digest = hashlib.sha256()
     try:
-        digest.update(read_bytes(config) if config.is_file() else b"")
+        if config.is_file():
+            digest.update(read_bytes(config))
         for path in weights:
             size = path.stat().st_size
             digest.update(f"\0{path.name}\0{size}\0".encode())

@@ -127,7 +127,9 @@ class Room:
     def __str__(self) -> str:
         if not self.gpus:
             return "1 CPU"
-        return f"{self.gpus} GPUs" if self.is_spread else f"{self.gpus} GPUs on one node"
+        if self.is_spread:
+            return f"{self.gpus} GPUs"
+        return f"{self.gpus} GPUs on one node"
 
 
 def _room(ray: Any, options: RayOptions, config: EvalConfig) -> Room:  # noqa: ANN401 - the module

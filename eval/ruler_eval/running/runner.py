@@ -120,7 +120,9 @@ class RunJob(Inputs):
         if self.prompts.protocol.name != "thinking" or not answer.text or answer.reasoning:
             return answer
         thought, text = split(answer.text, opened=opens(self.info.frame))
-        return answer if thought is None else replace(answer, text=text, reasoning=thought)
+        if thought is None:
+            return answer
+        return replace(answer, text=text, reasoning=thought)
 
 
 def open_job(config: EvalConfig, more: int = 0) -> RunJob:

@@ -93,8 +93,9 @@ class RequestError(Exception):
         """Tokens read and written for it; None where nobody knows, so that it cost the most."""
         if self.usage is not None:
             return self.usage
-        is_free = not self.sent or (self.status in FREE and not self.is_spent)
-        return (0, 0) if is_free else None
+        if not self.sent or (self.status in FREE and not self.is_spent):
+            return 0, 0
+        return None
 
 
 class Reply(NamedTuple):
@@ -291,8 +292,9 @@ class Transport:
         try:
             reply, data, first_seconds = within(limit, send)
         except (httpx2.HTTPError, TimeoutError) as error:
-            is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
-            cause = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
+            cause = f"({type(error).__name__})"
+            if isinstance(error, TimeoutError | httpx2.ReadTimeout):
+                cause = f"within {limit:g} s"
             is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             raise RequestError(
                 f"the server does not answer {cause}", temporary=True, sent=is_sent

@@ -84,7 +84,8 @@ def prepare(
     }
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = with_yarn_window(model.config, options.get("hf_overrides", {}))
-    arguments |= {"hf_overrides": overrides} if overrides else {}
+    if overrides:
+        arguments["hf_overrides"] = overrides
     return Engine(
         partial(_generate, arguments, config),
         info={

@@ -194,7 +194,9 @@ def score_row(
     if not isinstance(task.params, Niah) or task.params.none == "no":
         return score
     right = "none" if task.params.none == "true" else "value"
-    return score if claim_of(row, task.params, answer) == right else 0.0
+    if claim_of(row, task.params, answer) != right:
+        return 0.0
+    return score
 
 
 _NONE = re.compile(r"(?<![\w-])none(?![\w-])")

@@ -49,9 +49,10 @@ def read_predictions(predictions: Predictions, rows: Mapping[str, int]) -> dict[
         config = _config_of(prediction, rows)
         row = quote(f"{config}/{prediction.index}")
         if not 0 <= prediction.index < rows.get(config, 0):
-            last = rows.get(config, 0) - 1
-            there = f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(config)} is"
-            raise RulerError(f"{where}: {row} is not a row to score; {there}")
+            choice = f"no row of {quote(config)} is"
+            if config in rows:
+                choice = f"rows 0 to {rows[config] - 1} are"
+            raise RulerError(f"{where}: {row} is not a row to score; {choice}")
         answer = ImportedPrediction(
             config,
             prediction.index,

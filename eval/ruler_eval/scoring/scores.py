@@ -377,7 +377,9 @@ def _blind_floors(data: Dataset) -> dict[str, float]:
     floors: dict[str, float] = {}
     for config in data.rows:
         recorded = data.manifest.configs[config].floor
-        floor = recorded.blind if recorded else None
+        floor = None
+        if recorded is not None:
+            floor = recorded.blind
         if floor is None:
             task, length = parse_config(config)
             floor = blind_floor(task, length, data.manifest.suite)
@@ -463,13 +465,11 @@ def _about_of(scores: Scores) -> About:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table with plain strings, as its file has them."""
-    schema = pa.schema(
-        [
-            (field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
-            for field in SCHEMA
-        ]
-    )
-    return table.cast(schema)
+    columns = []
+    for column in SCHEMA:
+        is_repeated = column.name in _REPEATED
+        columns.append((column.name, pa.string() if is_repeated else column.type))
+    return table.cast(pa.schema(columns))
 
 
 def read_scores(path: Path) -> Scores:
