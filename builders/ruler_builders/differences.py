@@ -84,9 +84,9 @@ def container_difference(path: Path, made: Path) -> str:
         metadata = file.metadata.to_dict()
         metadata_made = file_made.metadata.to_dict()
     for place, value, value_made in unequal_values(metadata, metadata_made):
-        found = quote(str(value), 90)
-        expected = quote(str(value_made), 90)
-        return f"{'.'.join(place)} expected {expected}, found {found}"
+        text = quote(str(value), 90)
+        text_made = quote(str(value_made), 90)
+        return f"{'.'.join(place)} expected {text_made}, found {text}"
     return "other bytes between or in its pages"
 
 
@@ -109,8 +109,9 @@ def _numbered(values: list[Any]) -> dict[str, Any]:
 def line_difference(actual: bytes, expected: bytes) -> str:
     """Return the first line in which two texts differ; empty if in none."""
     lines = zip_longest(actual.split(b"\n"), expected.split(b"\n"), fillvalue=b"nothing")
-    for number, (found, wanted) in enumerate(lines, 1):
-        if found != wanted:
-            texts = (quote(line.decode(errors="replace")) for line in (wanted, found))
-            return "line {}: expected {}, found {}".format(number, *texts)
+    for number, (line, line_expected) in enumerate(lines, 1):
+        if line != line_expected:
+            text = quote(line.decode(errors="replace"))
+            text_expected = quote(line_expected.decode(errors="replace"))
+            return f"line {number}: expected {text_expected}, found {text}"
     return ""
