@@ -129,7 +129,7 @@ WHEEL = Wheel(
     "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f",
     6_612_946,
 )
-ALIASES = {alias: name for name, known in REGISTRY.items() for alias in known.aliases}
+ALIASES = {alias: name for name, entry in REGISTRY.items() for alias in entry.aliases}
 
 
 def available(name: str | None = None) -> tuple[dict[str, PromptTokenizer], list[str]]:
@@ -142,11 +142,11 @@ def available(name: str | None = None) -> tuple[dict[str, PromptTokenizer], list
         return {name: load_tokenizer(name)}, []
     tokenizers = dict[str, PromptTokenizer]()
     missing = []
-    for known in REGISTRY:
+    for name in REGISTRY:
         try:
-            tokenizers[known] = load_tokenizer(known, allow_download=False)
+            tokenizers[name] = load_tokenizer(name, allow_download=False)
         except RulerError:
-            missing.append(known)
+            missing.append(name)
     return tokenizers, missing
 
 

@@ -33,7 +33,7 @@ from ruler_data.manifest import (
 from ruler_data.names import MOST_ROWS, config_file, quote
 from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
-from ruler_data.tasks import Niah, Qa, Task
+from ruler_data.tasks import Qa, Task
 from ruler_data.version import DEFAULT_SEED
 
 #: Bits of a private seed. The highest is set, which marks it as private.
@@ -62,7 +62,9 @@ class BuildDir:
         Raises:
             RulerError: it is damaged or cannot be read.
         """
-        return read_manifest(self.path) if self.manifest_path.exists() else None
+        if not self.manifest_path.exists():
+            return None
+        return read_manifest(self.path)
 
     def unfinished(self) -> Manifest | None:
         """Return the manifest of an unfinished build; None if there is none or it is damaged."""
@@ -126,7 +128,9 @@ class BuildDir:
             UsageError: both a seed and a private seed are requested.
         """
         if not fresh:
-            return DEFAULT_SEED if seed is None else seed
+            if seed is None:
+                return DEFAULT_SEED
+            return seed
         if seed is not None:
             raise UsageError(f"--fresh draws a seed of its own; leave out --seed {seed}")
         if (earlier := self._earlier()) and earlier.is_private:
@@ -135,8 +139,9 @@ class BuildDir:
 
     def choose_essays(self) -> EssaysName:
         """Return which essays a build takes: those of its folder, else the default ones."""
-        earlier = self._earlier()
-        return "nvidia" if earlier is None else essays_of(earlier)
+        if earlier := self._earlier():
+            return essays_of(earlier)
+        return "nvidia"
 
     def _earlier(self) -> Manifest | None:
         """Return the manifest of an earlier build; None also where the build will say why not."""
@@ -203,7 +208,8 @@ DICTIONARY = ["task", "answer_prefix"]
 #: zstd levels. Essays, domains and documents repeat from row to row, and only high levels look back
 #: far enough to find that. Noise repeats within a line, which low levels compress better, and
 #: needles, words and coded words do not repeat.
-LEVEL_TEXTS, LEVEL = 9, 3
+LEVEL_TEXTS = 9
+LEVEL = 3
 
 
 class _Writer(pq.ParquetWriter):  # type: ignore[misc]
@@ -274,10 +280,13 @@ def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
 
 def parquet_options(task: Task) -> dict[str, object]:
     """Return the options of the parquet writer for a task."""
-    texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
+    level = LEVEL
+    haystack = getattr(task.params, "haystack", "")
+    if haystack in ("essays", "domains") or isinstance(task.params, Qa):
+        level = LEVEL_TEXTS
     return {
         "compression": "zstd",
-        "compression_level": LEVEL_TEXTS if texts or isinstance(task.params, Qa) else LEVEL,
+        "compression_level": level,
         "use_dictionary": DICTIONARY,
         "write_page_index": True,
         "write_page_checksum": True,

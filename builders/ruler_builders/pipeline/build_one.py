@@ -105,8 +105,10 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         )
     tokenizer.check_bos()
     reserve = template_reserve(tokenizer)
-    is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
-    tokenizer.use("tokenizers" if is_small else plan.counter, probes)
+    counter = plan.counter
+    if counter == "auto" and plan.tokens < WORTHWHILE:
+        counter = "tokenizers"
+    tokenizer.use(counter, probes)
     return BuildContext(
         tokenizer,
         replace(tokenizer.info, template_reserve=reserve, extra_reserve=plan.reserve),
@@ -189,7 +191,9 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     rows = plan.suite.rows
     notes = set[str]()
     floor = packaged_floor(task.name, length, plan.suite.name)
-    meter = None if floor else FloorMeter(task, rows)
+    meter: FloorMeter | None = None
+    if floor is None:
+        meter = FloorMeter(task, rows)
     lengths = list[int]()
 
     def checked_rows() -> Iterator[PackedRow]:
@@ -213,7 +217,8 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     elif finding := fill_finding(task, length, plan.reserve, lengths):
         path.unlink()
         raise RulerError(f"{name}/{finding[0]}: {finding[1]}")
-    floor = meter.floor() if meter else floor
+    if meter:
+        floor = meter.floor()
     info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
     return name, info, time.monotonic() - start
 

@@ -141,26 +141,26 @@ class _Fitter:
         the room is corrected by the difference and the haystack is filled again.
         """
         limit = self.target.length - self.target.extra_reserve - self.task.below(index)
-        best: _Prompt | None = None
+        fitting = list[_Prompt]()
         for attempt in range(ATTEMPTS):
             if attempt:
                 haystack = template.fill(room)
             prompt = self._prompt(template, haystack)
             free = limit - prompt.length
-            if free < 0:
-                if not haystack.segments:
-                    need = prompt.length + self.target.extra_reserve
-                    raise BudgetError(self.task.name, need, self.target.length)
+            if free >= 0:
+                fitting.append(prompt)
+                gap = free - (room - haystack.cost)
+                if gap <= self._slack:
+                    break
+                room += gap
+            elif haystack.segments:
                 room += free
-                if best is None:
+                if not fitting:
                     room -= attempt  # break a cycle of rooms
-                continue
-            if best is None or prompt.length > best.length:
-                best = prompt
-            gap = free - (room - haystack.cost)
-            if gap <= self._slack:
-                break
-            room += gap
+            else:
+                need = prompt.length + self.target.extra_reserve
+                raise BudgetError(self.task.name, need, self.target.length)
+        best = max(fitting, key=lambda prompt: prompt.length, default=None)
         if best is None or (self.task.is_exact and best.length != limit):
             raise self._unfitted(index)
         return best

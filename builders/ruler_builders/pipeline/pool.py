@@ -89,8 +89,9 @@ def _run_on_workers(
     """Yield the results of jobs on so many workers as they end; see `run_jobs`."""
     children_before = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    size = memory.limit()
-    share = size // count if size is not None else None
+    share = memory.limit()
+    if share is not None:
+        share //= count
     pool = ProcessPoolExecutor(count, context, initializer=_enter, initargs=(share,))
     children = list[BaseProcess]()
     try:
