@@ -142,11 +142,11 @@ def available(name: str | None = None) -> tuple[dict[str, PromptTokenizer], list
         return {name: load_tokenizer(name)}, []
     tokenizers = dict[str, PromptTokenizer]()
     missing = []
-    for name in REGISTRY:
+    for entry in REGISTRY:
         try:
-            tokenizers[name] = load_tokenizer(name, allow_download=False)
+            tokenizers[entry] = load_tokenizer(entry, allow_download=False)
         except RulerError:
-            missing.append(name)
+            missing.append(entry)
     return tokenizers, missing
 
 
