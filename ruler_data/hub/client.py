@@ -521,6 +521,8 @@ def _without_reply(error: Exception, cause: BaseException, doing: str) -> RulerE
     if silent := _NO_ANSWER.search(str(cause)):
         problem = f"{urlsplit(silent[1]).netloc}, which stores large files (Xet), did not answer"
         return HubDown(doing, f"{problem}; HF_HUB_DISABLE_XET=1 goes without it, or {LATER}")
+    if isinstance(cause, OfflineModeIsEnabled):
+        return HubDown(doing, "downloads are off (HF_HUB_OFFLINE is set)")
     for kind, problem in _PROBLEMS.items():
         if isinstance(cause, kind):
             return RulerError(doing, problem)
@@ -541,7 +543,6 @@ def _reason(cause: BaseException) -> str:
 
 #: Errors of the client that say which setting is wrong.
 _PROBLEMS = {
-    OfflineModeIsEnabled: "downloads are off (HF_HUB_OFFLINE is set)",
     LocalTokenNotFoundError: MEANINGS[401],
     http.TooManyRedirects: "the Hub's redirects lead in a circle",
     UnicodeEncodeError: "the token holds a character that is not ASCII; set HF_TOKEN again",
