@@ -460,18 +460,18 @@ def length_of_path(path: Path | None, name: str = "") -> int | None:
     """
     if path is None:
         return None
-    for text in (name, path.stem, path.parent.name):
-        if length := _length_of_name(text):
-            return length
-    for folder in path.parents[1:4]:
-        length = _length_of_name(folder.name) or 0
-        is_usual = length % 1000 == 0 or length % 1024 == 0
-        if length and (is_usual or folder.name.isdecimal()):
-            return length
-    for text in path.parts:
-        if text.startswith("datasets--") and (length := _length_of_name(text)):  # the Hub's cache
-            return length
-    return None
+    cached = [part for part in path.parts if part.startswith("datasets--")]  # in the Hub's cache
+    lengths = [_length_of_name(text) for text in (name, path.stem, path.parent.name)]
+    lengths += [_length_of_folder(folder.name) for folder in path.parents[1:4]]
+    lengths += [_length_of_name(part) for part in cached]
+    return next(filter(None, lengths), None)
+
+
+def _length_of_folder(name: str) -> int | None:
+    """Return the length that a folder's name tells if it is a usual one, or all of the name."""
+    length = _length_of_name(name) or 0
+    is_usual = length % 1000 == 0 or length % 1024 == 0
+    return length if is_usual or name.isdecimal() else None
 
 
 def _length_of_name(name: str) -> int | None:

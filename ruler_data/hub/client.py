@@ -521,11 +521,9 @@ def _without_reply(error: Exception, cause: BaseException, doing: str) -> RulerE
     if silent := _NO_ANSWER.search(str(cause)):
         problem = f"{urlsplit(silent[1]).netloc}, which stores large files (Xet), did not answer"
         return HubDown(doing, f"{problem}; HF_HUB_DISABLE_XET=1 goes without it, or {LATER}")
-    if isinstance(cause, OfflineModeIsEnabled):
-        return HubDown(doing, "downloads are off (HF_HUB_OFFLINE is set)")
-    for kind, problem in _PROBLEMS.items():
+    for kind, (meaning, problem) in _PROBLEMS.items():
         if isinstance(cause, kind):
-            return RulerError(doing, problem)
+            return meaning(doing, problem)
     reason = _reason(cause)
     if is_temporary(error):
         return HubDown(doing, f"the Hub cannot be reached or does not work ({reason}); {LATER}")
@@ -542,10 +540,14 @@ def _reason(cause: BaseException) -> str:
 
 
 #: Errors of the client that say which setting is wrong.
-_PROBLEMS = {
-    LocalTokenNotFoundError: MEANINGS[401],
-    http.TooManyRedirects: "the Hub's redirects lead in a circle",
-    UnicodeEncodeError: "the token holds a character that is not ASCII; set HF_TOKEN again",
+_PROBLEMS: dict[type[Exception], tuple[type[RulerError], str]] = {
+    OfflineModeIsEnabled: (HubDown, "downloads are off (HF_HUB_OFFLINE is set)"),
+    LocalTokenNotFoundError: (RulerError, MEANINGS[401]),
+    http.TooManyRedirects: (RulerError, "the Hub's redirects lead in a circle"),
+    UnicodeEncodeError: (
+        RulerError,
+        "the token holds a character that is not ASCII; set HF_TOKEN again",
+    ),
 }
 
 

@@ -102,7 +102,11 @@ def open_model(config: EvalConfig) -> Model:
 
 
 def _described(config: EvalConfig) -> Model:
-    """Return a model as its name, its folder or the Hub describes it."""
+    """Return a model as its name, its folder or the Hub describes it.
+
+    One case after the other, in the order in which a word is read: a folder, a server's name, a
+    repo of the Hub.
+    """
     spec = str(config.model or "python")
     name = config.model_name
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
