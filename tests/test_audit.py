@@ -109,8 +109,12 @@ def test_an_edited_gold_answer_or_mean_differs(kvpress: Path, tmp_path: Path) ->
     assert "the gold answers of 1 row are not the rebuilt row's" in str(audits)
     path = tmp_path / "mean" / "metrics.json"
     metrics = json.loads(path.read_text())
-    metrics["cwe"]["string_match"] += 0.02
+    metrics["cwe"]["string_match"] += 0.01  # the last digit that is printed
     path.write_text(json.dumps(metrics))
+    beside = tmp_path / "mean" / "beside"  # answers without gold ones, of which nothing is known
+    beside.mkdir()
+    (beside / "answers.jsonl").write_text('{"id": "fwe_4096/0", "prediction": "x"}\n')
+    assert audit(beside).exit_status == 3
     audits = audit(tmp_path / "mean")
     assert audits.exit_status == 1 and audits.failure == f"differs: cwe_{LENGTH}"
 

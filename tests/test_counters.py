@@ -168,13 +168,15 @@ def test_every_process_checks_its_counter(monkeypatch: pytest.MonkeyPatch) -> No
         assert not context.tokenizer_info.engine.startswith("gigatoken")
 
 
-def test_a_fast_count_of_a_row_is_compared_with_the_reference() -> None:
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_fast_count_of_a_row_is_compared_with_the_reference(more: int) -> None:
     plan = BuildPlan("mistral-v0.2", RULER, Path("out"), 42, sources_kind="sample")
     context = open_context(plan)
     fast = context.tokenizer._fast
     name = "niah_single_1_4096"
     assert fast and len([*made_rows(plan, context, name, 1, [0], set())]) == 1
-    context.tokenizer._fast = fast._replace(count_prompt=lambda *text: fast.count_prompt(*text) - 1)
+    wrong = fast._replace(count_prompt=lambda *text: fast.count_prompt(*text) + more)
+    context.tokenizer._fast = wrong
     with pytest.raises(RulerError, match=rf"{name}/0: .* and the reference"):
         next(made_rows(plan, context, name, 1, [0], set()))
 

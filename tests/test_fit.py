@@ -126,10 +126,11 @@ def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
     assert length <= least
     reserved = replace(wide, length=1300, extra_reserve=300)
     assert need(TASKS[task], context, 0, reserved) == least + 300
-    with pytest.raises(BudgetError) as refused:
-        make_row(TASKS[task], context, 0, replace(wide, length=least - 1))
-    assert refused.value.task == task
-    assert refused.value.need >= least
+    for shorter, fits in ((wide, least), (reserved, least + 300)):
+        with pytest.raises(BudgetError) as refused:
+            make_row(TASKS[task], context, 0, replace(shorter, length=fits - 1))
+        assert refused.value.task == task
+        assert refused.value.need >= fits
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,5 +1,7 @@
 """The frame and its array: which rows are in question, and what their draws show."""
 
+from statistics import NormalDist
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -63,6 +65,12 @@ def test_a_run_that_would_halve_the_frame_is_named_and_has_no_rank_in_any_order(
             place: "complete in 1 of the 4 tasks at a length that the others share"
         }
         assert len(found.cells) == 4
+
+
+def test_a_run_with_half_of_the_frame_has_a_rank() -> None:
+    half = {cell: rows(np.ones(9)) for cell in CELLS if cell[1] == 4096}
+    found = frame(half, equal(1, 9), equal(1, 9))
+    assert found.ranked == (0, 1, 2) and found.lengths == (4096,)
 
 
 def test_two_runs_without_a_common_cell_have_no_frame() -> None:
@@ -148,6 +156,16 @@ def test_one_row_has_no_interval_and_few_have_no_test() -> None:
         mean = means.estimate(MEAN, 1)
         assert mean is not None and (mean.low is None) == (count == 1)
         assert means.shown([MEAN], [(1, 0)])[MEAN, 1, 0] == is_shown
+
+
+def test_each_bound_of_a_difference_errs_in_5_percent() -> None:
+    right, kept = np.random.default_rng(5).random((2, 900)) < [[0.9], [0.95]]
+    gaps = 100.0 * ((right & kept).astype(float) - right)
+    pair = [run({("vt", 4096): scores.astype(float)}) for scores in (right, right & kept)]
+    low, high = means_of(*pair).bounds(MEAN, 1, 0)
+    reach = NormalDist().inv_cdf(0.95) * gaps.std() / 900**0.5
+    assert low < gaps.mean() < high
+    assert high - low == pytest.approx(2 * reach, rel=0.08)
 
 
 def test_runs_that_change_places_change_signs_and_no_digit_or_verdict() -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Condition
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from ruler_builders.pipeline.pool import Progress, run_jobs
-from ruler_data import terminal
+from ruler_data import memory, terminal
 from ruler_data.progress import progress
 from ruler_data.terminal import block_sigint_in_children, run
 from tests.commands import HANG
@@ -206,6 +207,21 @@ terminal.run("ruler-data", lambda: list(run_jobs({work.__name__}, range(2), 2, s
     assert (done.returncode, done.stdout) == (1, "")
     reason = "a worker takes more than the 2 GiB that this process may use"
     assert done.stderr == f"ruler-data: {reason}; RULER_MEMORY=4 for more\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "limit"),
+    [("0::/slice/scope", "slice/memory.max"), ("5:cpu,memory:/a", "memory/memory.limit_in_bytes")],
+)
+def test_a_limit_of_a_group_above_is_a_limit_of_the_process(
+    membership: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup").write_text(f"{membership}\n")
+    (tmp_path / limit).parent.mkdir()
+    (tmp_path / limit).write_text("123456789\n")
+    monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory.machine_memory() == 123_456_789
 
 
 class PanicException(BaseException):

@@ -50,11 +50,12 @@ def test_only_what_is_asked_is_downloaded(two: TwoReleases) -> None:
     assert "vt_2048" in refused and "it has vt_1024, fwe_1024" in refused
 
 
-@pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "RULER_OFFLINE"])
+@pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE=1", "RULER_OFFLINE=1", "RULER_OFFLINE=true"])
 def test_offline_a_cached_release_is_found_and_no_other(switch: str, two: TwoReleases) -> None:
     two.fetch("v1.0.0")
     asked = ("v1.0.0", two.tags["v1.0.0"], "v2.0.0", "main", two.tags["v2.0.0"])
-    found = two.reader.fetch_all(two.repo, *asked, **{switch: "1"})
+    name, _, value = switch.partition("=")
+    found = two.reader.fetch_all(two.repo, *asked, **{name: value})
     assert [one.commit for one in found] == [
         two.tags["v1.0.0"],
         two.tags["v1.0.0"],

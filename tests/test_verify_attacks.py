@@ -657,6 +657,10 @@ STRAYS: dict[str, tuple[Forgery, str]] = {
     "an index of other repos": (with_a_foreign_index, "index.json: no build makes it"),
     "a card in what is no Hub cache": (as_linked_blob, "README.md: is a symbolic link"),
     "rows as a link": (linked_in(VT, "/etc/hostname"), f"{VT}: is a symbolic link"),
+    "what git adds, beside rows": (
+        lambda copy: (copy / VT).with_name(".gitattributes").touch(),
+        "vt_1024/.gitattributes: no build makes it",
+    ),
     "a pipe": (with_a_pipe, "pipe: is neither a file nor a folder"),
     "a name that is not UTF-8": (with_a_name_that_is_not_utf_8, ".txt: no build makes it"),
     "a pyarrow that is none": (

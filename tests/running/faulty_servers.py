@@ -296,6 +296,10 @@ SERVERS: dict[str, Faulty] = {
     "429 with a short wait for ever": Faulty(
         always(status(429, retry_after_ms="100")), "status 429", patience=0.2
     ),
+    "429 with waits that take longer than the patience": Faulty(
+        failing(lambda n, b: status(429, retry_after_ms="900") if n < 5 else well(n, b)),
+        "2 of 2 rows answered", 2, patience=2,
+    ),
     "429 with a long wait": Faulty(
         always(status(429, Retry_After="600")), "asks to wait 600 s, the patience is"
     ),

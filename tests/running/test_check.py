@@ -167,6 +167,8 @@ def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path)
     assert less["prompt_tokens"] < read / 10
     model = tiny_model(tmp_path)
     assert examine(frozen, model)["cost"]["weight_bytes"] == 65_248_815_744
+    done = evaluate("run", "--check", "--data", frozen, "--model", model)
+    assert "weights: 65.25 GB\n" in done.stdout
     wrong = ("--engine", "oracle", "--option", "sekonds=1")
     error = refusal(evaluate("run", "--check", "--data", frozen, "--model", tiny, *wrong))
     assert "did you mean seconds?" in error

@@ -135,6 +135,7 @@ def test_each_sample_has_its_own_seed(tmp_path: Path, server: FakeServer, ask: A
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
     "another prompt": ({"text": "x"}, {"prompt_tokens": 7}, "the server read 7 prompt tokens"),
     "a tool": ({"text": None, "finish_reason": "tool_calls"}, {}, "the text is null"),
+    "an abort": ({"text": "x", "finish_reason": "abort"}, {}, "finish reason 'abort' is not stop"),
     "a count that is text": ({"text": "x"}, {"completion_tokens": "9"}, "'9' is reported as"),
     "a count that is text beside a cache": (
         {"text": "x"},

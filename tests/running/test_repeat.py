@@ -173,13 +173,16 @@ def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_agai
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "strange_answers.py"
-    module.write_text("def say(requests):\n    return ['x'] * len(requests)\n", encoding="utf-8")
+    text = "def say(requests, trust_remote_code):\n    return ['x'] * len(requests)\n"
+    module.write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    named = {"function": "strange_answers:say"}
+    named = {"function": "strange_answers:say", "trust_remote_code": True}
     ruler_eval.run(frozen, out=tmp_path / "run", engine="python", options=named, rows=1)
     del sys.modules["strange_answers"]
-    with pytest.raises(UsageError, match="names code, which is not run"):
-        repeat(tmp_path / "run", 1)
+    for missing in named:
+        others = {name: value for name, value in named.items() if name != missing}
+        with pytest.raises(UsageError, match=f"its option {missing} names code, which is not run"):
+            repeat(tmp_path / "run", 1, options=others)
     assert "strange_answers" not in sys.modules
     assert repeat(tmp_path / "run", 1, options=named).changed == 0
 
