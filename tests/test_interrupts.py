@@ -132,6 +132,7 @@ run("ruler-data", work)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
         assert process.stdout.readline() == "up\n"
+        time.sleep(0.5)  # until it is in the library
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=HANG)
     assert process.returncode == 130
