@@ -129,12 +129,19 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     code = _status_of(program, command)
+    sys.exit(_flushed(program, code))
+
+
+def _flushed(program: str, code: int) -> int:
+    """Print what is left for standard output; return the exit status, 1 if it cannot be printed."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        code = code or _fail(program, f"standard output: {error.strerror}", 1)
+        if code == 0 and not isinstance(error, BrokenPipeError):  # its reader has ended
+            _fail(program, f"standard output: {error.strerror}", 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+        return code or 1
+    return code
 
 
 def _prepare_streams() -> None:

@@ -100,7 +100,8 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     dropped = (
-        "COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA", "SSL_CERT_DIR",
+        "COLUMNS", "PYTHONUNBUFFERED", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA",
+        "SSL_CERT_DIR",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
