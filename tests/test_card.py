@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import yaml
+from markdown_it import MarkdownIt
 
 from ruler_builders.card import Address, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
-from ruler_data.parquet import CANARY
+from ruler_data.parquet import CANARY, read_rows, to_table
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 
@@ -74,6 +77,22 @@ def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli
     assert "| Data version | 1.0.0 |" in released
     without = cli("show", copy, "--repo", "org/ruler")
     assert without.returncode == 2 and "--repo: --card shows the card" in without.stderr
+
+
+def test_a_text_with_a_code_fence_stays_within_the_example(builds: Builds, tmp_path: Path) -> None:
+    folder = builds()
+    manifest = manifest_of(folder)
+    file = next(iter(manifest.configs.values())).file
+    with closing(read_rows(folder / file)) as rows:
+        row = replace(
+            next(rows), context="one\n```\n# two\n````\nthree", evidence=(), haystack=None
+        )
+    pq.write_table(to_table([row]), path := tmp_path / "rows.parquet")
+    text = card_files(manifest, lambda _: path)["README.md"].decode()
+    assert "\n# two\n" in text
+    headings = [token.map for token in MarkdownIt().parse(text) if token.type == "heading_open"]
+    lines = text.splitlines()
+    assert "# two" not in [lines[place[0]] for place in headings if place]
 
 
 def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:

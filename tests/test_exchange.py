@@ -19,6 +19,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
+from ruler_builders.checks.defects import measure_defects
 from ruler_builders.exchange.identify import Identities
 from ruler_builders.exchange.imports import import_rows
 from ruler_builders.pipeline import build_one
@@ -31,6 +32,7 @@ from ruler_builders.upstream import (
     replay,
 )
 from ruler_data.manifest import SourceInfo
+from ruler_data.row import Row
 from ruler_data.tasks import TASKS
 from tests.commands import call_in, finish, spawn, started
 from tests.conftest import Builds, Cli
@@ -359,6 +361,16 @@ def test_defects_are_reported(tmp_path: Path) -> None:
     assert found["stored index is not the row's number"] == "5 of 5 rows"
     assert found["the prompt supports other answers too"] == "2 of 5 rows"
     assert "| niah_single_1_4096 | 5 |" in done.report()
+
+
+def test_a_key_of_two_needles_is_reported() -> None:
+    said = "One of the special magic numbers for dull-moon is: {}."
+    question = "What is the special magic number for dull-moon mentioned in the provided text?"
+    texts = [said.format(1234567), "\n".join(map(said.format, (1234567, 7654321)))]
+    rows = [Row(n, "niah_single_1", text, question, "", ("1234567",), 128, 100, ())
+            for n, text in enumerate(texts)]  # fmt: skip
+    found = measure_defects(TASKS["niah_single_1"], rows)
+    assert found == {"queried key is not unique": "1 of 2 rows"}
 
 
 def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path, cli: Cli) -> None:

@@ -65,6 +65,11 @@ def test_a_value_of_every_type_before_none_is_a_claim(value_type: PartType) -> N
     assert score_row(asked, task, "for dull-moon there is none") == 1
 
 
+def test_a_key_of_the_question_that_looks_like_a_value_is_no_claim() -> None:
+    asked = replace(IS_NOT, question=ASKED.replace("dull-moon", "2345678"))
+    assert score_row(asked, NOT_THERE, "for 2345678 there is none") == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "task", "said", "failure"),
     [

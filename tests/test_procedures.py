@@ -21,7 +21,8 @@ from ruler_data.procedures import Evidence, Procedure, gold_digest, procedures
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers import load_tokenizer
 from ruler_eval.running.prompts import PROTOCOLS
-from ruler_report.procedures import published
+from ruler_eval.running.run_dir import read_info
+from ruler_report.procedures import ledger, published
 from tests.commands import succeeded
 from tests.conftest import ROOT, Cli
 from tests.results import results_of
@@ -83,7 +84,9 @@ def test_an_edition_makes_the_gold_answers_that_were_published(
     tokenizer = load_tokenizer(str(shared / "tokenizers" / evidence.tokenizer))
     task, length = parse_config(evidence.config)
     arguments = Arguments(EDITIONS[procedure.edition], TASKS[task], length, evidence.rows)
-    sources = UpstreamSources(None, version=procedure.words)
+    # The SQuAD beside the checkout has its articles in another order than the file of the digest.
+    folder = shared / "sources" if task != "qa_1" else None
+    sources = UpstreamSources(folder, version=procedure.words)
     try:
         rows = [*replay(arguments, sources, lambda text: tokenizer.count([text])[0])]
     except RulerError as error:
@@ -102,8 +105,9 @@ def test_answers_that_a_user_of_upstream_showed_are_those_of_every_edition(
 ) -> None:
     tokenizer = load_tokenizer(str(shared / "tokenizers" / "llama3"))
     arguments = Arguments(EDITIONS[edition], TASKS["qa_2"], 4096, max(SHOWN) + 1)
+    sources = UpstreamSources(shared / "sources")
     try:
-        rows = [*replay(arguments, UpstreamSources(None), lambda text: tokenizer.count([text])[0])]
+        rows = [*replay(arguments, sources, lambda text: tokenizer.count([text])[0])]
     except RulerError as error:
         pytest.skip(f"a source is not here: {error}")
     assert {index: rows[index].outputs for index in SHOWN} == {
@@ -157,6 +161,23 @@ def test_what_contradicts_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=what):
         call(data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_where_a_procedure_leaves_a_choice_a_run_takes_the_first(
+    data: Path, tmp_path: Path
+) -> None:
+    assert procedures()[NAME].protocols == ("base", "chat")
+    assert read_info(run(data, tmp_path / "run")).protocol == "base"
+
+
+@pytest.mark.parametrize(("lengths", "is_named"), [([4096], False), ([4096, 4000], True)])
+def test_the_ledger_names_a_length_that_the_source_lacks_and_no_other(
+    lengths: list[int], is_named: bool
+) -> None:
+    info = results_of({f"vt_{length}": [1.0] for length in lengths}).run
+    source = procedures()["upstream-2026"]
+    assert (4096 in source.lengths, 4000 in source.lengths) == (True, False)
+    assert ("length in tokens" in [item for item, *_ in ledger(info, source)]) is is_named
 
 
 def test_the_report_has_the_ledger_and_the_published_scores(data: Path, tmp_path: Path) -> None:

@@ -176,6 +176,20 @@ def test_a_board_sorts_and_says_what_a_report_says(tmp_path: Path) -> None:
     assert body["headline"] in page.said
 
 
+def test_a_board_sorts_effective_lengths_by_their_tokens(tmp_path: Path) -> None:
+    runs = [
+        results_of({f"{task}_{n}": [score] * 12 for task in TASKS for n, score in scores.items()})
+        for scores in ({4096: 1.0, 8192: 1.0}, {4096: 1.0, 8192: 0.1}, {4096: 0.1, 8192: 0.1})
+    ]
+    ruler_report.report(runs, tmp_path, board=True, pictures=False)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    body = re.search(r'class="table board".*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    assert body
+    lines = [re.findall(r"<td.*?</td>", line) for line in body[1].split("<tr>")[1:]]
+    sorts = [re.findall(r'data-value="(.*?)"', cells[3]) for cells in lines]
+    assert [[float(value) for value in values] for values in sorts] == [[8192], [4096], [0]]
+
+
 def test_nothing_is_written_into_a_file_a_dataset_or_a_run(tmp_path: Path) -> None:
     place = save(tmp_path / "run", few("one", rows=2))
     for name, said in (

@@ -17,9 +17,10 @@ from ruler_builders.pipeline.fit import make_row, make_rows, need
 from ruler_builders.rows.randomness import depth, permutation, rng
 from ruler_builders.sources import Library
 from ruler_builders.tasks import fwe
-from ruler_data import TASKS, Row
+from ruler_builders.tasks.cwe import _distinct_sounding
+from ruler_data import TASKS, Row, UsageError
 from ruler_data.suites import packaged
-from ruler_data.tasks import Fwe
+from ruler_data.tasks import Cwe, Fwe
 from tests.proof.audit_rows import audit_rows
 from tests.rows import counted, make, rows_of, target
 
@@ -232,6 +233,31 @@ def test_a_vocabulary_that_a_suite_sets_is_that_of_every_length(vocabulary: int)
         row = make_row(task, counted("mistral"), 1, target("mistral", length)).unpack()
         assert len({*shown(row)}) == vocabulary
     assert Fwe(vocabulary=4).impossible.startswith("vocabulary: 4 words are too few")
+
+
+@pytest.mark.parametrize("length", [1024, 1536, 2048])
+def test_no_other_coded_word_is_as_frequent_as_a_golden_one(length: int) -> None:
+    task = replace(TASKS["fwe"], params=Fwe(alpha=2.0, top=10))
+    row = make_row(task, counted("mistral"), 1, target("mistral", length)).unpack()
+    often = Counter(shown(row))
+    del often["..."]
+    least = min(often.pop(word) for word in row.outputs)
+    assert least > max(often.values())
+
+
+def test_a_vocabulary_that_leaves_a_third_of_the_length_empty_is_refused() -> None:
+    params = Cwe(vocabulary=90, common_repeats=8, other_repeats=4)
+    task = replace(TASKS["cwe"], params=params)
+    with pytest.raises(UsageError, match=r"90 words fill .* tokens of a list") as caught:
+        make_row(task, counted("mistral"), 1, target("mistral", 5120))
+    used, room = map(int, re.findall(r"fill (\d+) of the (\d+)", str(caught.value))[0])
+    assert 0.6 < used / room < 0.75
+
+
+def test_no_golden_word_of_a_list_contains_another() -> None:
+    words = ["art", "party", "map", "mapped", "tree"]
+    assert _distinct_sounding(words, np.arange(5), 3)[0] == [0, 2, 4]
+    assert _distinct_sounding(words[::-1], np.arange(5), 3)[0] == [0, 1, 3]  # tree mapped party
 
 
 def built(

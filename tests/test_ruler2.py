@@ -165,6 +165,13 @@ def test_a_final_answer_counts_at_the_end_of_the_text_as_in_nemo_skills() -> Non
     assert chosen_letter("\\boxed=B.\nThe final answer is  ") == "B"  # the port reads nothing
 
 
+@pytest.mark.parametrize(
+    "answer", ["\\boxed{A or B}", "Answer: A. No, answer: B", "The final answer is (A), no, (B)"]
+)
+def test_of_several_letters_the_last_counts(answer: str) -> None:
+    assert chosen_letter(answer) == "B"
+
+
 @pytest.mark.parametrize("name", SUITE)
 def test_gold_answers_are_exact_and_another_text_of_the_haystack_is_not(name: str) -> None:
     row, task = rows_of(name)[0], SUITE[name]

@@ -25,6 +25,7 @@ from ruler_eval.scoring import scores as module
 from ruler_eval.scoring.scores import Scores, load_scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
 from ruler_eval.scoring.table import SCHEMA, Line, means, to_table
+from ruler_eval.scoring.validity import never_exact
 from tests.commands import HANG
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
 
@@ -341,6 +342,11 @@ def test_a_task_that_is_never_exactly_right_is_warned_of(
     assert "never exactly" not in " ".join(
         said_by(golden, tmp_path / "good", sample_build).validity.warnings
     )
+
+
+def test_a_task_without_a_right_answer_is_not_one_that_is_never_exactly_right() -> None:
+    table = pa.table({"task": ["vt", "vt", "cwe"], "official": [1.0, 0.5, 0.5], "exact": [0.0] * 3})
+    assert never_exact(table) == ("vt",)
 
 
 def test_prompts_that_nobody_counted_are_warned_of(scored: Path, tmp_path: Path) -> None:

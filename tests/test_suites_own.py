@@ -118,6 +118,17 @@ def test_the_manifest_names_a_file_of_ones_own_and_says_what_was_left_out(built:
     assert "Texts of unknown licence" in (built / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_paragraph_that_is_golden_once_is_no_distractor_where_it_stands_again() -> None:
+    stated = [("A", "It is Paris.", True), ("B", "It is not.", False), ("A", "It is Paris.", False)]
+    names = ("title", "paragraph_text", "is_supporting")
+    paragraphs = [dict(zip(names, values, strict=True)) for values in stated]
+    item = {"question": "What is it?", "answer": "Paris", "paragraphs": paragraphs}
+    corpus, _ = parse_own([item], "mine.json")
+    (question,) = corpus.questions
+    assert [corpus.documents[number] for number in question.gold] == ["A\nIt is Paris."]
+    assert [corpus.documents[number] for number in question.near] == ["B\nIt is not."]
+
+
 def test_own_rows_need_their_file(folder: Path, built: Path, tmp_path: Path, cli: Cli) -> None:
     same = cli("verify", built, "--sources", folder)
     assert same.returncode == 0, same.stdout

@@ -69,15 +69,27 @@ def test_rows_that_begin_alike_follow_one_another(
         ]
 
 
-@pytest.mark.parametrize("broken", [{"outputs": ()}, {"outputs": ("A", None)}, {"question": None}])
-def test_a_row_that_lacks_a_field_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"outputs": ()}, "row 1 has no gold answer"),
+        ({"outputs": ("A", None)}, "row 1: outputs has no value"),
+        ({"question": None}, "Casting field 'question'"),
+    ],
+)
+def test_a_row_that_lacks_a_field_is_refused(
+    tmp_path: Path, broken: dict[str, Any], said: str
+) -> None:
     rows = rows_of(["a", "b", "c"])
     rows[1] = replace(rows[1], **broken)
     lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
     columns = {name: [row.to_record()[name] for row in rows] for name in SCHEMA.names}
-    pq.write_table(pa.table(columns, schema=lax), path := tmp_path / "rows.parquet")
+    table = pa.table(columns, schema=lax)
+    pq.write_table(table, path := tmp_path / "rows.parquet", row_group_size=1)
     for found in (read_in_order(path, "vt_4096", 3), read_alike(path, 3, {1, 2})):
-        with pytest.raises(RulerError, match=r"^vt_4096: cannot be read \(ValueError: .*; verify"):
+        with pytest.raises(
+            RulerError, match=rf"^vt_4096: cannot be read \(ValueError: {said}.*; verify"
+        ):
             list(found)
 
 
@@ -146,6 +158,10 @@ def test_shards_finish_within_five_percent(shards: int, longest: int, others: li
     lengths = [longest] * 40 * shards + [min(length, longest) for length in others]
     costs = loads(lengths, shards)
     assert max(costs) <= 1.05 * min(costs)
+
+
+def test_a_row_that_costs_more_than_all_others_has_a_shard_to_itself() -> None:
+    assert assign([4096] * 8 + [131_072], 2) == [[8], [*range(8)]]
 
 
 def test_the_cost_of_a_row_goes_with_the_operations_of_its_prefill() -> None:

@@ -46,6 +46,7 @@ HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>f
         ),
         ("<think>a [THINK]b[/THINK] 4", "a [THINK]b[/THINK] 4", ""),
         ("<think>a</think>[THINK]b[/THINK]4", "a</think>[THINK]b", "4"),
+        ("analysisLet me see: 3?", "Let me see: 3?", ""),  # gpt-oss without special tokens
         ("4", None, "4"),
         ("", None, ""),
     ],
