@@ -142,10 +142,8 @@ def _numbers(column: pa.ChunkedArray) -> Floats:
 
 def digests_of(column: pa.ChunkedArray) -> Digests:
     """Return 16 hexadecimal digits as numbers of 64 bits."""
-    encoded = (
-        column.combine_chunks()
-    )  # a question is asked at every length: each text is there once
-    texts = encoded.dictionary
+    encoded = column.combine_chunks()
+    texts = encoded.dictionary  # each once, though a question is asked at every length
     is_digest = pc.match_substring_regex(texts, "^[0-9a-f]{16}$")
     if not pc.all(is_digest).as_py():
         raise RulerError("the digest of a question is not 16 hexadecimal digits; score again")
