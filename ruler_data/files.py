@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import platformdirs
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 
 #: Most bytes of a file of JSON, of a line in a file of lines, and of other text.
@@ -210,6 +210,16 @@ def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
         remedy = f"{need}free space"
     problem = f"{error.strerror or error}; {remedy}, and run the same command again to resume"
     return RulerError(str(path), "cannot be written", problem)
+
+
+def refuse_links(out: Path) -> None:
+    """Raise UsageError if a folder in `out` is a link: what is written stays in `out`."""
+    for path in sorted(out.glob("*")):
+        if path.is_symlink() and path.is_dir():
+            raise UsageError(
+                f"--out {quote(str(out), 200)}: {quote(path.name)} in it is a link to another "
+                "folder, and nothing is written through links; remove the link"
+            )
 
 
 def try_writing(folder: Path) -> None:

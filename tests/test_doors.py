@@ -659,6 +659,33 @@ def test_a_start_is_not_appended_to_a_file_that_a_link_leads_to(
     check(seen)
 
 
+@pytest.mark.parametrize("name", ["vt_1024", ".build"])
+def test_a_build_writes_nothing_through_a_folder_that_is_a_link(
+    good: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    out = copy_of(good["data"], tmp_path)
+    if name == ".build":
+        elsewhere.mkdir()
+    else:
+        (out / name).rename(elsewhere)
+    (out / name).symlink_to(elsewhere)
+    seen = visit(tmp_path, *typed(ruler_builders.build, "out", out, good))
+    assert seen.code == 2 and f"'{name}' in it is a link" in seen.said
+    check(seen)
+
+
+def test_a_report_writes_no_picture_through_a_link(good: dict[str, Any], tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "figures").symlink_to(elsewhere)
+    seen = visit(tmp_path, *typed(ruler_report.report, "out", out, good))
+    assert seen.code == 2 and "'figures' in it is a link" in seen.said
+    check(seen)
+
+
 def test_a_template_that_takes_too_much_is_one_line(good: dict[str, Any], tmp_path: Path) -> None:
     model = shutil.copytree(good["model"], tmp_path / "model")
     written("chat_template.jinja", TEMPLATES["multiplies"], model)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import UsageError
-from ruler_data.files import write_bytes, write_file
+from ruler_data.files import refuse_links, write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import counted, quote
 from ruler_eval.running.run_dir import RUN_FILE
@@ -262,6 +262,7 @@ def folder_to_write(out: str | Path) -> Path:
     for name, work in HOLDS.items():
         if (folder / name).exists():
             raise UsageError(option, f"holds {work}; give another folder")
+    refuse_links(folder)
     return folder
 
 

@@ -20,7 +20,15 @@ from filelock import FileLock, Timeout
 
 from ruler_builders.sources.catalogue import EssaysName, essays_of
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import read_text, replacing, sha256_file, try_writing, write_bytes, write_file
+from ruler_data.files import (
+    read_text,
+    refuse_links,
+    replacing,
+    sha256_file,
+    try_writing,
+    write_bytes,
+    write_file,
+)
 from ruler_data.manifest import (
     FILENAME,
     STATE,
@@ -163,9 +171,10 @@ class BuildDir:
         """Lock the folder for one build; the kernel releases the lock when its process ends.
 
         Raises:
-            UsageError: the folder cannot be written.
+            UsageError: the folder cannot be written, or leads elsewhere by a link.
             RulerError: another build holds the lock.
         """
+        refuse_links(self.path)
         where = quote(str(self.path), 200)
         try:
             self.state.mkdir(parents=True, exist_ok=True)
