@@ -7,10 +7,13 @@
 One table says where an option stands, in every command that has it.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperOption
+
+from ruler_data.errors import UsageError
 
 #: The groups in their order, with the parameters of all commands.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -39,12 +42,22 @@ VALUES = {
     "int": "N", "int range": "N", "float": "X", "float range": "X",
     "REVISION": "TAG", "PROCEDURE": "NAME", "OUT": "PATH", "SOURCES": "DIR", "TOKENIZERS": "NAMES",
 }  # fmt: skip
+#: Options whose values are lists with commas.
+LISTS = ("tasks", "lengths", "tokenizers", "allow")
 #: Columns of the names; a longer name has a line of its own.
 NAMES = 25
 
 
 class HelpPage(TyperCommand):
-    """A command with its help as above."""
+    """A command with its help as above; a list with commas is given once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as below
+        """Refuse a second list of one option, which would silently replace the first."""
+        _, _, parameters = self.make_parser(ctx).parse_args(args=[*args])
+        for parameter, number in Counter(parameters).items():
+            if number > 1 and parameter.name in LISTS:
+                raise UsageError(f"{parameter.opts[0]} is given {number} times: write one list")
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer exports no type
         """Return what the first line says behind the command's name."""

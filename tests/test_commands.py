@@ -16,7 +16,7 @@ import pytest
 
 from ruler_data import DATA_VERSION
 from ruler_data.tokenizers.registry import REGISTRY
-from tests.commands import one_line, succeeded
+from tests.commands import call, one_line, succeeded
 from tests.conftest import Cli
 from tests.tampering import at, copy_of, file_of, forge, manifest_of, rows_of
 
@@ -55,6 +55,14 @@ def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
     signal.signal(signal.SIGINT, before)
     assert process.returncode == -signal.SIGINT
     assert b"Traceback" not in said
+
+
+def test_a_second_list_of_an_option_is_refused_and_never_replaces_the_first(cli: Cli) -> None:
+    publish = ("publish", "x", "--repo", "org/x", "--allow", "sample", "--allow", "unpinned")
+    twice = "is given 2 times: write one list"
+    assert one_line(cli(*publish), 2) == f"ruler-data: --allow {twice}"
+    run = ("run", "--data", "x", "--model", "m", "--tasks", "vt", "--tasks", "cwe")
+    assert one_line(call("ruler-eval", *run), 2) == f"ruler-eval: --tasks {twice}"
 
 
 @pytest.mark.parametrize("arguments", [("nothing",), ("--nothing",), ("show",), ("verify",)])
