@@ -84,8 +84,7 @@ def means_of(runs: Sequence[dict[Cell, CellRows]]) -> Means:
     """Return the means of runs, all different."""
     frame = frame_of(runs, {}, partial=False)
     category_of = {task: f"c{place % 4}" for place, task in enumerate(frame.tasks)}
-    array = Array(frame, runs, "official")
-    return Means(array, columns_of(frame, category_of), range(len(runs)))
+    return Means(Array(frame, "official"), columns_of(frame, category_of), range(len(runs)))
 
 
 def equal_runs(number: int, rows: int, lengths: int, tries: int) -> list[str]:

@@ -14,8 +14,7 @@ from ruler_data.tasks import Vt
 from ruler_eval.scoring.scores import Scores, load_scores
 from ruler_report import compare
 from ruler_report.columns import MEAN
-from ruler_report.runs import caveats
-from ruler_report.words import compare_sentence
+from ruler_report.words import caveats, compare_sentence
 from tests.conftest import Builds
 from tests.results import coin, results_of, save, with_data
 from tests.running.processes import evaluate

@@ -19,7 +19,7 @@ from ruler_report.columns import MEAN
 from ruler_report.conclusion import BETTER, WORSE, Conclusion, conclude
 from ruler_report.contents import Options, contents_of
 from ruler_report.means import FEWEST
-from ruler_report.runs import narrow
+from ruler_report.runs import Selection
 from tests.results import coin, refused_by_score, results_of, save, with_data
 from tests.running.processes import evaluate
 
@@ -53,7 +53,7 @@ def test_the_mean_and_n_are_of_the_rows_that_all_runs_have() -> None:
 
 
 def test_narrowing_narrows_everything() -> None:
-    runs = [narrow(run_of(name, 0.6), ["vt"], [4096], 30) for name in ("a", "b")]
+    runs = [Selection(["vt"], [4096], 30).of(run_of(name, 0.6)) for name in ("a", "b")]
     conclusion = conclude(runs)
     assert conclusion.frame.rows == {("vt", 4096): 30}
     flips = conclusion.flips(1)
@@ -63,7 +63,7 @@ def test_narrowing_narrows_everything() -> None:
     shown = contents_of(conclusion, Options(draws=False))
     assert not any("cwe" in table.markdown() for table in shown.tables)
     with pytest.raises(UsageError, match="has no such config"):
-        narrow(run_of("a", 0.5), ["qa_1"], [], None)
+        Selection(["qa_1"]).of(run_of("a", 0.5))
 
 
 def test_a_note_that_reads_like_a_verdict_is_quoted_and_is_none() -> None:

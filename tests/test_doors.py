@@ -56,7 +56,7 @@ Function = Any
 
 #: Names of parameters that are values: what they name is not read.
 VALUES = {
-    "against", "allow", "attr", "config", "counter", "edition", "engine", "engine_options", "files",
+    "allow", "config", "counter", "edition", "engine", "engine_options", "files",
     "form", "length", "lengths", "model_name", "model_revision", "options", "org", "prices",
     "procedure", "protocol", "revision", "rows", "score", "shard", "task", "tasks", "template",
     "version",

@@ -35,8 +35,7 @@ def equal(value: float, count: int) -> dict[tuple[str, int], CellRows]:
 
 def means_of(*runs: dict[tuple[str, int], CellRows]) -> Means:
     frame = frame_of(runs, {}, partial=False)
-    array = Array(frame, runs, "official")
-    return Means(array, columns_of(frame, CATEGORY_OF), range(len(runs)))
+    return Means(Array(frame, "official"), columns_of(frame, CATEGORY_OF), range(len(runs)))
 
 
 def frame(*runs: dict[tuple[str, int], CellRows]) -> Frame:
@@ -202,15 +201,6 @@ def test_a_family_does_not_depend_on_the_other() -> None:
     assert sum(everything.values()) <= sum(
         means.shown([name], [(1, 0)])[name, 1, 0] for name in means.columns
     )
-
-
-def test_a_retained_share_has_the_truth_in_its_interval() -> None:
-    rng = np.random.default_rng(4)
-    full = run({cell: (rng.random(200) < 0.9).astype(float) for cell in CELLS})
-    kept = run({cell: of_cell.official * (rng.random(200) < 0.7) for cell, of_cell in full.items()})
-    ratio = means_of(full, kept).ratio(MEAN, 1, 0)
-    assert ratio is not None and (ratio.low or 0) < 70 < (ratio.high or 0)
-    assert means_of(equal(0.0, 20), kept).ratio(MEAN, 1, 0) is None
 
 
 @pytest.mark.slow

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ruler_data.errors import UsageError
 from ruler_eval.scoring.scores import Scores
 from ruler_report import pictures
-from ruler_report.columns import MEAN
 from ruler_report.conclusion import Conclusion, conclude
 from ruler_report.drawing import (
     COLOURS,
@@ -96,21 +94,6 @@ def test_names_of_models_are_not_read_as_formulas() -> None:
     conclusion = conclude([run_of("a $\\frac{$ b <&> \x1b[31m"), run_of("b")])
     for drawing in drawings(conclusion):
         assert "\x1b" not in drawing.alt and render(drawing).png.startswith(b"\x89PNG")
-
-
-def test_steps_options_and_attributes_are_numbers_to_draw_against() -> None:
-    runs = [run_of(f"org/model-7b-step-{step}") for step in (3000, 1000)]
-    conclusion = conclude(runs)
-    drawing = pictures.against(conclusion, "step", [{}, {}])
-    assert drawing and f"{conclusion.value(MEAN, 1):.1f} at 1000" in drawing.alt
-    with pytest.raises(UsageError, match="runs differ in step"):
-        pictures.against(conclusion, "ratio", [{}, {}])
-    drawing = pictures.against(conclusion, "train", [{"train": 2.0}, {"train": 16.0}])
-    assert drawing and "at 16" in drawing.alt
-    pair = [run_of("m", engine_info={"arguments": {"ratio": ratio}}) for ratio in (0.25, 0.5)]
-    full = run_of("full")
-    drawing = pictures.against(conclude([full, *pair]), "ratio", [{}] * 3)
-    assert drawing and isinstance(drawing.panels[0], Lines) and drawing.panels[0].threshold
 
 
 def test_labels_never_overlap() -> None:

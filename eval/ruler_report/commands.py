@@ -48,12 +48,6 @@ def report(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw no pictures.")
     ] = True,
-    against: Annotated[
-        str,
-        typer.Option(
-            help="Draw scores against a number: an option of the runs, step, or one of --attr."
-        ),
-    ] = "",
     rows: Rows = None,
     tasks: Tasks = "",
     lengths: Lengths = "",
@@ -65,13 +59,6 @@ def report(
     name: Annotated[
         list[str] | Sequence[str],
         typer.Option(help="Name to show, e.g. 'snapkv .5=runs/x'; repeatable."),
-    ] = (),
-    attr: Annotated[
-        list[str] | Sequence[str],
-        typer.Option(
-            help="For --against, e.g. train_length=8192=runs/x, or =8192 for all; repeatable.",
-            metavar="NAME=X",
-        ),
     ] = (),
     claimed: Claimed = False,
     procedure: Annotated[
@@ -88,30 +75,18 @@ def report(
         UsageError: there is no such run, or `out` is a file.
         RulerError: the runs cannot be compared, or one has no score.
     """
-    from ruler_data.errors import UsageError
     from ruler_report import page
     from ruler_report.conclusion import conclude
     from ruler_report.contents import Options, contents_of
-    from ruler_report.runs import attributes_of, load_runs, narrow_all, runs_of
+    from ruler_report.runs import Selection, find_runs, listed
 
-    places = runs_of(runs)
+    places = listed(runs)
     if baseline is not None:
         places = [baseline, *places]
-    if not (places or name):
-        raise UsageError("no runs to report; give at least one")
     folder = page.folder_to_write(out)
-    loaded = load_runs(places, name, data)
-    narrowed, chosen = narrow_all(loaded, tasks, lengths, rows)
-    conclusion = conclude(narrowed, partial=partial, claimed=claimed, force=force, chosen=chosen)
-    options = Options(
-        draws=pictures,
-        is_board=board,
-        has_baseline=baseline is not None,
-        against=against,
-        attributes=attributes_of(narrowed, attr),
-        procedure=procedure,
-        data=data,
-    )
+    found = find_runs(places, Selection.parse(tasks, lengths, rows), name, data)
+    conclusion = conclude(found, partial=partial, claimed=claimed, force=force)
+    options = Options(draws=pictures, is_board=board, procedure=procedure, data=data)
     content = contents_of(conclusion, options)
     return page.write(page.Report(conclusion, content, is_board=board), folder)
 
@@ -154,22 +129,21 @@ def compare(
     from ruler_report.conclusion import conclude
     from ruler_report.margin import check_margin, margin_test
     from ruler_report.page import Comparison
-    from ruler_report.runs import load_run, narrow_all
+    from ruler_report.runs import Selection, find_run
 
     if score not in (None, "official", "exact"):
         raise UsageError(f"--score {quote(str(score))}", "not known; known: official, exact")
     if margin is not None:
         check_margin(margin)
     try:
-        runs = [load_run(first, data), load_run(second, data)]
-        narrowed, chosen = narrow_all(runs, tasks, lengths, rows)
+        selection = Selection.parse(tasks, lengths, rows)
+        runs = [find_run(run, selection, data) for run in (first, second)]
         conclusion = conclude(
-            narrowed,
+            runs,
             base=1,
             score=cast("ScoreName | None", score),
             claimed=claimed,
             force=force,
-            chosen=chosen,
         )
     except RulerError as error:
         if margin is not None:

@@ -10,25 +10,26 @@ all pairs of ranked runs; and the cells, tasks, lengths and categories, of each 
 that all are compared with. Ranks and the first sentence are of the first family alone.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from ruler_data.errors import RulerError
 from ruler_eval.scoring.scores import Scores
 from ruler_report.columns import MEAN, Column, Name, columns_of
-from ruler_report.effective_length import THRESHOLDS, EffectiveLength, own_length, paper_length
-from ruler_report.frame import Cell, CellRows, Frame, RowsOfRun, frame_of, rows_of
+from ruler_report.effective_length import (
+    RULER,
+    THRESHOLDS,
+    EffectiveLength,
+    own_length,
+    paper_length,
+)
+from ruler_report.frame import Cell, Frame, RowsOfRun, frame_of_runs, share_questions
 from ruler_report.lines import Cost, cost_of, depth_grid, failures_of, lines_of
-from ruler_report.means import FEWEST, Estimate, Gap, Means, Test
+from ruler_report.means import FEWEST, Estimate, Gap, Means, Test, identities_of
 from ruler_report.names import names_of
 from ruler_report.resampling import Array
-from ruler_report.runs import RULER, barred, check_comparable, share_questions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,29 +53,23 @@ class Conclusion:
     Attributes:
         runs: their scores, narrowed.
         names: of the runs, all different.
-        rows: of each run by cell.
         frame: the rows in question.
         base: the place of the run that others are compared with.
-        headline: the score that each task leads with.
-        means: of these scores.
+        category_of: the category of each task.
+        means: of the scores that the tasks lead with.
         beside: means of the other score, which stands beside them: exact, or official where all
             tasks lead with exact scores.
         beside_name: its name.
-        forced: why runs should not be compared, by place; only where that was forced.
-        chosen: the rows that were asked for, in words.
     """
 
     runs: tuple[Scores, ...]
     names: tuple[str, ...]
-    rows: tuple[RowsOfRun, ...]
     frame: Frame
     base: int
-    headline: Mapping[str, str]
+    category_of: Mapping[str, str]
     means: Means
     beside: Means
     beside_name: ScoreName
-    forced: Mapping[int, tuple[str, ...]]
-    chosen: str = ""
 
     @property
     def score_name(self) -> str:
@@ -87,11 +82,6 @@ class Conclusion:
     def columns(self) -> Mapping[Name, Column]:
         """The means in question, by name."""
         return self.means.columns
-
-    @cached_property
-    def category_of(self) -> dict[str, str]:
-        """The category of each task."""
-        return _categories(self.runs)
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
@@ -127,33 +117,18 @@ class Conclusion:
 
     @cached_property
     def _mean_tests(self) -> dict[Test, bool]:
-        return self._tests_of_mean(self.means)
-
-    def _tests_of_mean(self, means: Means) -> dict[Test, bool]:
         if MEAN not in self.columns:
             return {}
         pairs = [(run, base) for base, run in combinations(self.frame.ranked, 2)]
-        return means.shown([MEAN], pairs)
+        return self.means.shown([MEAN], pairs)
 
     def mean_gap(self, run: int, base: int) -> Gap | None:
         """Return the mean of a ranked run minus that of another; None if there is no mean."""
-        return self._mean_gap(self.means, self._mean_tests, run, base)
-
-    def mean_gap_beside(self, run: int, base: int) -> Gap | None:
-        """Return the same for the other score."""
-        return self._mean_gap(self.beside, self._mean_tests_beside, run, base)
-
-    @cached_property
-    def _mean_tests_beside(self) -> dict[Test, bool]:
-        return self._tests_of_mean(self.beside)
-
-    def _mean_gap(
-        self, means: Means, tests: Mapping[Test, bool], run: int, base: int
-    ) -> Gap | None:
-        if MEAN not in self.columns or not {run, base} <= {*self.frame.ranked}:
+        tests = self._mean_tests
+        if not {run, base} <= {*self.frame.ranked} or MEAN not in self.columns:
             return None
         shown = tests.get((MEAN, run, base), tests.get((MEAN, base, run), False))
-        return replace(means.difference(MEAN, run, base), shown=shown)
+        return replace(self.means.difference(MEAN, run, base), shown=shown)
 
     def verdict(self, run: int, base: int) -> str:
         """Return what the means of two ranked runs show of the first."""
@@ -213,28 +188,17 @@ class Conclusion:
         shown = self._cell_tests[name, run, self.base]
         return replace(self.means.difference(name, run, self.base), shown=shown)
 
-    def retention(self, name: Name, run: int) -> Estimate | None:
-        """Return a mean of a compared run in percent of the base's."""
-        if run not in self.compared:
-            return None
-        return self.means.ratio(name, run, self.base)
-
     def is_paired(self, run: int) -> bool:
         """Whether a run was asked the base's questions."""
-        return share_questions(self.rows[self.base], self.rows[run])
+        return share_questions(self.frame.runs[self.base], self.frame.runs[run])
 
     # --- Effective length ----------------------------------------------------------------------
-
-    @cached_property
-    def thresholds(self) -> list[float]:
-        """The paper's threshold for each run."""
-        return [THRESHOLDS[group_of(run)] for run in self.runs]
 
     def paper_length(self, run: int) -> EffectiveLength | None:
         """Return the effective length by the paper's threshold; None for other tasks or suites."""
         if self.runs[run].run.data.suite != RULER or not self.columns:
             return None
-        return paper_length(self.means, run, self.thresholds[run])
+        return paper_length(self.means, run, THRESHOLDS[group_of(self.runs[run])])
 
     def own_length(self, run: int) -> EffectiveLength | None:
         """Return the effective length at 85 % of the run's own score at the shortest length."""
@@ -325,69 +289,6 @@ def verdict_of(gap: Gap | None) -> str:
     return CANNOT_TELL
 
 
-def conclude(
-    runs: Sequence[Scores],
-    *,
-    base: int = 0,
-    score: ScoreName | None = None,
-    partial: bool = False,
-    claimed: bool = False,
-    force: bool = False,
-    chosen: str = "",
-) -> Conclusion:
-    """Return the conclusion of runs whose tables are already narrowed.
-
-    Args:
-        runs: their scores.
-        base: the place of the run that others are compared with.
-        score: that is compared; by default that which the tasks lead with.
-        partial: show unanswered rows as wrong; runs with such rows have no rank.
-        claimed: rank also runs whose scores cannot be made again here.
-        force: compare runs although protocols differ.
-        chosen: the rows that were asked for, in words.
-
-    Raises:
-        RulerError: runs cannot be compared, or one has no row.
-    """
-    rows = [rows_of(run.table) for run in runs]
-    names = names_of(runs)
-    for name, of_run in zip(names, rows, strict=True):
-        if not any(cell.answered for cell in of_run.values()):
-            raise RulerError(name, "no row has a score; resume the run, or leave it out")
-    forced = check_comparable(runs, names, rows, force=force)
-    frame = frame_of(rows, barred(runs, claimed=claimed), partial=partial)
-    if partial:
-        rows = [_filled(of_run) for of_run in rows]
-    columns = columns_of(frame, _categories(runs))
-    headline = _headlines(runs, score)
-    beside_name: ScoreName = "exact"
-    if {headline[task] for task in frame.tasks} == {"exact"}:
-        beside_name = "official"
-    identities = [_identity(run, of_run) for run, of_run in zip(runs, rows, strict=True)]
-    return Conclusion(
-        runs=tuple(runs),
-        names=tuple(names),
-        rows=tuple(rows),
-        frame=frame,
-        base=base,
-        headline=headline,
-        means=Means(Array(frame, rows, headline), columns, identities),
-        beside=Means(Array(frame, rows, beside_name), columns, identities),
-        beside_name=beside_name,
-        forced=forced,
-        chosen=chosen,
-    )
-
-
-def _headlines(runs: Sequence[Scores], score: ScoreName | None) -> dict[str, str]:
-    """Return the score that each task leads with, or for all tasks the one that is asked for."""
-    headlines: dict[str, str] = {}
-    for run in runs:
-        for name, task in run.tasks.items():
-            headlines[name] = score or task.headline
-    return headlines
-
-
 def group_of(run: Scores) -> str:
     """Return whose thresholds apply: `base` to plain text, `aligned` where a template is used.
 
@@ -399,27 +300,45 @@ def group_of(run: Scores) -> str:
     return "aligned"
 
 
-def _categories(runs: Sequence[Scores]) -> dict[str, str]:
-    """Return the category of each task."""
-    return {name: task.category for run in runs for name, task in run.tasks.items()}
+def conclude(
+    runs: Sequence[Scores],
+    *,
+    base: int = 0,
+    score: ScoreName | None = None,
+    partial: bool = False,
+    claimed: bool = False,
+    force: bool = False,
+) -> Conclusion:
+    """Return the conclusion of runs whose tables are already narrowed.
 
+    Args:
+        runs: their scores.
+        base: the place of the run that others are compared with.
+        score: that is compared; by default that which the tasks lead with.
+        partial: show unanswered rows as wrong; runs with such rows have no rank.
+        claimed: rank also runs whose scores cannot be made again here.
+        force: compare runs although protocols differ.
 
-def _filled(rows: RowsOfRun) -> dict[Cell, CellRows]:
-    """Return rows with unanswered ones as wrong."""
-    filled = {}
-    for cell, of_cell in rows.items():
-        official = np.nan_to_num(of_cell.official)
-        exact = np.nan_to_num(of_cell.exact)
-        filled[cell] = replace(of_cell, official=official, exact=exact)
-    return filled
-
-
-def _identity(run: Scores, rows: RowsOfRun) -> Hashable:
-    """Return what tells a run from others: the same answers to all rows are one run."""
-    if not all(cell.is_complete for cell in rows.values()):
-        return object()
-    digest = sha256()
-    for cell in rows.values():
-        for column in (cell.official, cell.exact, cell.questions):
-            digest.update(np.ascontiguousarray(column).tobytes())
-    return run.fingerprint, digest.digest()
+    Raises:
+        RulerError: runs cannot be compared, or one has no row.
+    """
+    names = names_of(runs)
+    frame = frame_of_runs(runs, names, partial=partial, claimed=claimed, force=force)
+    tasks = {name: task for run in runs for name, task in run.tasks.items()}
+    headline = {name: score or task.headline for name, task in tasks.items()}
+    beside_name: ScoreName = "exact"
+    if {headline[task] for task in frame.tasks} == {"exact"}:
+        beside_name = "official"
+    category_of = {name: task.category for name, task in tasks.items()}
+    columns = columns_of(frame, category_of)
+    identities = identities_of(runs, frame.runs)
+    return Conclusion(
+        runs=tuple(runs),
+        names=tuple(names),
+        frame=frame,
+        base=base,
+        category_of=category_of,
+        means=Means(Array(frame, headline), columns, identities),
+        beside=Means(Array(frame, beside_name), columns, identities),
+        beside_name=beside_name,
+    )

@@ -72,18 +72,12 @@ class Options:
     Attributes:
         draws: whether there are pictures.
         is_board: whether there is a table to sort alone, for any number of runs.
-        has_baseline: whether runs are to equal the base, so that what they retain is shown.
-        against: the number that scores are drawn against.
-        attributes: numbers that the user gives each run, by name.
         procedure: name of the procedure whose ledger is printed; None for the run's.
         data: where the rows of the runs are; None for where the runs read them.
     """
 
     draws: bool = True
     is_board: bool = False
-    has_baseline: bool = False
-    against: str = ""
-    attributes: Sequence[Mapping[str, float]] = ()
     procedure: str | None = None
     data: str | None = None
 
@@ -211,9 +205,6 @@ class _Builder:
 
     def _tasks(self) -> Iterator[Section]:
         conclusion = self.conclusion
-        if self.options.against:
-            drawing = pictures.against(conclusion, self.options.against, self.options.attributes)
-            yield Section(f"Against {self.options.against}", pictures=self._drawn([drawing]))
         if len(conclusion.runs) > tables.SIDE_BY_SIDE:
             yield Section("Each task", tables=[tables.task_means(conclusion)])
         drawing = pictures.tasks_picture(conclusion)
@@ -226,10 +217,6 @@ class _Builder:
         for run in conclusion.compared:
             sentence = words.compare_sentence(conclusion, run)
             yield Section(tables=[tables.comparison(conclusion, run)], folded=sentence)
-        if self.options.has_baseline:
-            for run in conclusion.compared:
-                table = tables.retention(conclusion, run)
-                yield Section(tables=[table], folded=table.caption)
         if len(conclusion.runs) <= FEW:
             yield from map(self._flips, conclusion.compared)
 

@@ -10,6 +10,8 @@ from ruler_data.tasks import TASKS
 from ruler_report.means import Estimate, Gap, Means
 from ruler_report.typesetting import format_length
 
+#: The suite of the paper's results.
+RULER = "ruler"
 #: Mean over the 13 tasks of Llama-2-7B at 4,096 tokens, in percent: the chat model (Tables 3 and
 #: 13-16), and the base model for base models (Tables 12-16).
 THRESHOLDS = {"aligned": 85.6, "base": 79.4}

@@ -1,14 +1,18 @@
 """One frame: the rows in question, named once; every number of a report is over them.
 
-    tables of scores ─► rows_of ─► frame_of ─► Frame(tasks, lengths, rows, ranked, unranked)
+    scores of runs ─► rows by cell ─► who has a rank ─► Frame(rows, ranked, unranked, …)
 
 A cell (a task at a length) is complete in a run if each of its planned rows is answered. The frame
 is the tasks and lengths that are complete in all ranked runs, and in each cell the first rows that
 all of them have. No row is counted as right or wrong because it was not answered.
+
+Runs can be compared if protocol, edition and MAJOR version of the data agree, whatever the suite
+and the tokenizer.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
 
@@ -19,6 +23,9 @@ import pyarrow.compute as pc
 
 from ruler_data.errors import RulerError
 from ruler_data.parquet import integers
+from ruler_eval.running import run_dir
+from ruler_eval.scoring.scores import Scores
+from ruler_report.typesetting import visible
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,9 +39,6 @@ Cell = tuple[str, int]
 
 #: Not `pa.scalar`, which imports pandas.
 NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
-
-#: Columns of a table of scores that a frame and its means are made from.
-COLUMNS = ("task", "length", "index", "sample", "question", "official", "exact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,13 @@ class CellRows:
         """Whether the rows are the first ones of their config, not chosen ones."""
         return bool(np.array_equal(self.index, np.arange(self.planned)))
 
+    @property
+    def as_wrong(self) -> "CellRows":
+        """The same rows with unanswered ones as wrong."""
+        official = np.nan_to_num(self.official)
+        exact = np.nan_to_num(self.exact)
+        return replace(self, official=official, exact=exact)
+
     def first(self, rows: int) -> "CellRows":
         """Return the first rows alone."""
         return CellRows(
@@ -82,24 +93,6 @@ class CellRows:
 
 #: The rows of a run by cell.
 RowsOfRun = Mapping[Cell, CellRows]
-
-
-def narrowed(
-    table: pa.Table,
-    *,
-    tasks: Collection[str] = (),
-    lengths: Collection[int] = (),
-    rows: int | None = None,
-) -> pa.Table:
-    """Return the lines of a table of scores that are asked for; nothing sees the others."""
-    if tasks:
-        names = pc.cast(table["task"], pa.string())
-        table = table.filter(pc.is_in(names, pa.array([*tasks], pa.string())))
-    if lengths:
-        table = table.filter(pc.is_in(table["length"], pa.array([*lengths], pa.int32())))
-    if rows is not None:
-        table = table.filter(pc.less(table["index"], rows))
-    return table
 
 
 def rows_of(table: pa.Table) -> dict[Cell, CellRows]:
@@ -160,12 +153,17 @@ class Frame:
         ranked: places of the runs that have all of these rows and may be compared.
         unranked: why each other run has no rank, by its place.
         left_out: cells of the ranked runs that are not in the frame.
+        runs: the rows of each run.
+        forced: why a run should not be compared with the first, by its place; only where that was
+            forced.
     """
 
     rows: Mapping[Cell, int]
     ranked: tuple[int, ...]
     unranked: Mapping[int, str]
     left_out: tuple[Cell, ...]
+    runs: Sequence[RowsOfRun]
+    forced: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -183,14 +181,31 @@ class Frame:
         return tuple(sorted({length for _, length in self.rows}))
 
 
-def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
+def frame_of_runs(
+    runs: Sequence[Scores], names: Sequence[str], *, partial: bool, claimed: bool, force: bool
+) -> Frame:
     """Return the frame of runs.
 
     Args:
-        runs: the rows of each run.
-        barred: why a run has no rank whatever rows it has, by its place.
+        runs: their scores.
+        names: theirs.
         partial: show unanswered rows as wrong; runs with such rows have no rank.
+        claimed: rank also runs whose scores cannot be made again here.
+        force: compare runs although protocols differ.
+
+    Raises:
+        RulerError: runs cannot be compared, or one has no row.
     """
+    rows = [rows_of(run.table) for run in runs]
+    for name, of_run in zip(names, rows, strict=True):
+        if not any(cell.answered for cell in of_run.values()):
+            raise RulerError(name, "no row has a score; resume the run, or leave it out")
+    frame = frame_of(rows, _barred(runs, claimed=claimed), partial=partial)
+    return replace(frame, forced=_forced(runs, names, rows, force=force))
+
+
+def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
+    """Return the frame of rows; `barred`: why a run has no rank whatever rows it has."""
     complete = [{*rows} if partial else complete_cells(rows) for rows in runs]
     unranked = _unranked(runs, complete, barred, partial=partial)
     ranked = tuple(place for place in range(len(runs)) if place not in unranked)
@@ -203,7 +218,24 @@ def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: b
         rows_of_cell[cell] = min(rows[cell].planned for rows in shown_runs)
     everything = dict.fromkeys(chain.from_iterable(shown_runs))
     left_out = tuple(cell for cell in everything if cell not in rows_of_cell)
-    return Frame(rows_of_cell, ranked, unranked, left_out)
+    if partial:
+        runs = [{cell: rows.as_wrong for cell, rows in of_run.items()} for of_run in runs]
+    return Frame(rows_of_cell, ranked, unranked, left_out, runs)
+
+
+def _barred(runs: Sequence[Scores], *, claimed: bool) -> dict[int, str]:
+    """Return why runs have no rank whatever rows they have, by their place."""
+    essays = Counter(run.run.data.essays for run in runs if run.run.data.essays)
+    usual = max(essays, key=lambda name: (essays[name], name), default="")
+    reasons = {}
+    for place, run in enumerate(runs):
+        if run.validity.refusals:
+            reasons[place] = f"`score` refuses it: {visible('; '.join(run.validity.refusals))}"
+        elif run.claimed and not claimed:
+            reasons[place] = f"claimed: {visible(run.claimed)}; --claimed ranks it"
+        elif run.run.data.essays not in ("", usual):
+            reasons[place] = "its rows have other essays than most"
+    return reasons
 
 
 def _unranked(
@@ -294,3 +326,47 @@ def rectangle(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[int, ...]]:
         if len(tasks) * len(candidate) > len(largest[0]) * len(largest[1]):
             largest = tasks, tuple(sorted(candidate))
     return largest
+
+
+def _forced(
+    runs: Sequence[Scores], names: Sequence[str], rows: Sequence[RowsOfRun], *, force: bool
+) -> dict[int, tuple[str, ...]]:
+    """Return by its place why a run should not be compared with the first, where that is forced.
+
+    Raises:
+        RulerError: runs cannot be compared, and `force` is false or their editions differ.
+    """
+    forced: dict[int, tuple[str, ...]] = {}
+    for place in range(1, len(runs)):
+        differing = _other_task(runs[0], runs[place])
+        if share_questions(rows[0], rows[place]):
+            differing = ""
+        problems = [visible(text) for text in run_dir.obstacles(runs[0].run, runs[place].run)]
+        if differing:
+            problems.append(f"no question is shared, and the parameters of {differing} differ")
+        same_edition = runs[0].run.data.edition == runs[place].run.data.edition
+        if problems and not (force and same_edition):
+            whose = f"{names[place]}: " if len(runs) > 2 else ""
+            remedy = "--force compares anyway"
+            if not same_edition:
+                remedy = "run both models on one edition"
+            raise RulerError(f"{whose}not comparable: {'; '.join(problems)}; {remedy}")
+        if problems:
+            forced[place] = tuple(problems)
+    return forced
+
+
+def _other_task(first: Scores, second: Scores) -> str:
+    """Return a task that two runs have with other parameters; empty if there is none."""
+    for name, task in first.tasks.items():
+        if name in second.tasks and second.tasks[name].params != task.params:
+            return name
+    return ""
+
+
+def share_questions(first: RowsOfRun, second: RowsOfRun) -> bool:
+    """Whether two runs were asked a common question, and so are paired."""
+    for cell, rows in first.items():
+        if cell in second and {*rows.questions.tolist()} & {*second[cell].questions.tolist()}:
+            return True
+    return False

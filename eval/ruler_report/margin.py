@@ -188,8 +188,8 @@ def _doubts(conclusion: "Conclusion", run: int) -> list[str]:
 
 def _lacking(conclusion: "Conclusion", run: int) -> str:
     """Return that a run lacks configs that the base answered; empty if it has all of them."""
-    answered = complete_cells(conclusion.rows[run])
-    answered_by_base = complete_cells(conclusion.rows[conclusion.base])
+    answered = complete_cells(conclusion.frame.runs[run])
+    answered_by_base = complete_cells(conclusion.frame.runs[conclusion.base])
     lacking = [
         config_name(*cell)
         for cell in conclusion.frame.left_out

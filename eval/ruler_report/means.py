@@ -10,11 +10,13 @@ How often intervals cover and tests err: benchmarks/simulate.py.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 
 import numpy as np
 
+from ruler_eval.scoring.scores import Scores
 from ruler_report.columns import Column, Name
-from ruler_report.frame import Bools, Floats, Ints
+from ruler_report.frame import Bools, Floats, Ints, RowsOfRun
 from ruler_report.resampling import DRAWS, Array, Draws
 from ruler_report.typesetting import format_interval, format_signed, with_interval
 
@@ -195,23 +197,6 @@ class Means:
         low, high = _ends(draws, [value], -share)[0]
         return Gap(value, low, high, shown=False)
 
-    def ratio(self, name: Name, run: int, base: int) -> Estimate | None:
-        """Return a mean of a run in percent of that of a base; None where the base has 0.
-
-        The interval has all ratios r for which 0 is in the interval of the run's mean minus r times
-        the base's (Fieller 1954); in the draws that is the interval of the ratio itself.
-        """
-        old = self.value(name, base)
-        new = self.value(name, run)
-        if not old or new is None:
-            return None
-        questions = np.float32(harmonic(self._questions(name, base), self._questions(name, run)))
-        old_draws = questions * np.maximum(self._draws(name, [base]), 0) + _LOW
-        new_draws = questions * np.maximum(self._draws(name, [run]), 0) + _HIGH
-        value = 100 * new / old
-        low, high = _ends(new_draws / old_draws, [value], 0.0, np.inf)[0]
-        return Estimate(value, low, high)
-
     def shown(self, names: Sequence[Name], pairs: Sequence[tuple[int, int]]) -> dict[Test, bool]:
         """Return which differences of a family are shown, two-sided, all together at 5 %.
 
@@ -355,6 +340,21 @@ class _Sample:
         return deviations.max(axis=0, initial=0.0), np.where(excludes_zero & varies, size, 0.0)
 
 
+def identities_of(runs: Sequence[Scores], rows: Sequence[RowsOfRun]) -> list[Hashable]:
+    """Return what tells runs from others: the same answers to all rows are one run."""
+    identities: list[Hashable] = []
+    for run, of_run in zip(runs, rows, strict=True):
+        digest = sha256()
+        for cell in of_run.values():
+            for column in (cell.official, cell.exact, cell.questions):
+                digest.update(np.ascontiguousarray(column).tobytes())
+        if all(cell.is_complete for cell in of_run.values()):
+            identities.append((run.fingerprint, digest.digest()))
+        else:
+            identities.append(object())
+    return identities
+
+
 def normal(statistic: Floats, freedom: Floats) -> Floats:
     """Return the standard normal value as far out as one of Student's t (Wallace 1959)."""
     size = np.sqrt(freedom * np.log1p(np.nan_to_num(statistic) ** 2 / freedom))
@@ -366,16 +366,14 @@ def harmonic(first: Floats | float, second: Floats | float) -> Floats:
     return np.asarray(2 / (1 / np.asarray(first) + 1 / np.asarray(second)))
 
 
-def _ends(
-    draws: Draws, values: Sequence[float], lowest: float, highest: float = 1.0
-) -> list[Interval]:
+def _ends(draws: Draws, values: Sequence[float], lowest: float) -> list[Interval]:
     """Return the ends of the intervals of means in percent; a mean is always in its interval.
 
-    `draws` are means by draws, in [lowest, highest]; where one is not finite there is no interval.
+    `draws` are means by draws, in [lowest, 1]; where one is not finite there is no interval.
     """
     low, high = quantiles(draws, LEVEL / 2, 1 - LEVEL / 2)
-    bottoms = 100 * np.clip(low, lowest, highest)
-    tops = 100 * np.clip(high, lowest, highest)
+    bottoms = 100 * np.clip(low, lowest, 1.0)
+    tops = 100 * np.clip(high, lowest, 1.0)
     are_known = np.asarray(np.isfinite(draws).all(axis=1))
     intervals: list[Interval] = []
     for place, value in enumerate(values):

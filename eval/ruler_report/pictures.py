@@ -10,17 +10,16 @@ of a table in colours, which stays readable with 25. A number that varies is
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ruler_data.errors import UsageError
-from ruler_data.names import counted, quote
+from ruler_data.names import counted
 from ruler_report.columns import MEAN
 from ruler_report.conclusion import Conclusion
-from ruler_report.drawing import Drawing, Heat, Lines, Panel, Point
+from ruler_report.drawing import Drawing, Heat, Lines, Point
 from ruler_report.means import Estimate, Gap
-from ruler_report.names import SHORT, options_of, shortened
+from ruler_report.names import SHORT, shortened
 from ruler_report.typesetting import format_length, format_number
 
 #: Runs whose lines can be told apart beside lines of the other score, and without them.
@@ -257,136 +256,3 @@ def signed(gap: Gap) -> str:
     if gap.shown:
         text += "*"
     return text
-
-
-def against(
-    conclusion: Conclusion, name: str, attributes: Sequence[Mapping[str, float]]
-) -> Drawing | None:
-    """Return the picture of scores against a number in which runs differ.
-
-    A run without the number, e.g. the baseline, is a dashed line.
-
-    Raises:
-        UsageError: the runs do not differ in it.
-    """
-    places = _places(conclusion, name, attributes)
-    if MEAN not in conclusion.columns:
-        return None
-    panels: list[Panel] = []
-    series: list[str] = []
-    ticks = _ticks_of_numbers(sorted({*places.values()}))
-    for category in (None, *conclusion.categories):
-        lines = _lines_against(conclusion, name, places, category)
-        series = [*lines]
-        title = category or f"mean of {counted(len(conclusion.frame.tasks), 'task')}"
-        threshold = None
-        if category is None:
-            threshold = _mean_without_number(conclusion, places)
-        panels.append(Lines(title, [*lines.values()], ticks, name, threshold=threshold))
-    title = f"Score in percent by {name}, with 95 % intervals"
-    texts = [
-        f"{format_number(conclusion.value(MEAN, run), 1)} at {places[run]:g}" for run in places
-    ]
-    alt = f"{title}: {', '.join(texts)}."
-    return Drawing("against", title, alt, panels, (2.9, 2.0), _series(series))
-
-
-def _mean_without_number(conclusion: Conclusion, places: Mapping[int, float]) -> float | None:
-    """Return the mean of the best run that has no number; None if all have one."""
-    for run in conclusion.order:
-        if run not in places:
-            return conclusion.value(MEAN, run)
-    return None
-
-
-def _places(
-    conclusion: Conclusion, name: str, attributes: Sequence[Mapping[str, float]]
-) -> dict[int, float]:
-    """Return the numbers of the runs that have one; see `against`."""
-    places = {}
-    for run in conclusion.order:
-        place = place_of(conclusion, run, name, attributes[run])
-        if place is not None:
-            places[run] = place
-    if len({*places.values()}) > 1:
-        return places
-    if places:
-        reason = f"all runs that have it have {next(iter(places.values())):g}; give one of another"
-    else:
-        varied = ", ".join(_varying(conclusion, attributes))
-        reason = f"no run has such a number; runs differ in {varied or 'no number'}"
-    raise UsageError(f"--against {quote(name)}", reason)
-
-
-def _lines_against(
-    conclusion: Conclusion, name: str, places: Mapping[int, float], category: str | None
-) -> dict[str, dict[float, Point]]:
-    """Return the points of each series by their places on the axis."""
-    positions = axis_positions(sorted({*places.values()}))
-    lines: dict[str, dict[float, Point]] = {}
-    for run, value in sorted(places.items(), key=lambda item: item[1]):
-        estimate = conclusion.estimate((category, None), run)
-        if estimate is not None:
-            line = lines.setdefault(_series_of(conclusion, run, [*places], name), {})
-            line[positions[value]] = point_of(estimate)
-    return lines
-
-
-def axis_positions(numbers: Sequence[float]) -> dict[float, float]:
-    """Return the places of rising numbers.
-
-    The axis is logarithmic if the largest number is at least 8 times the smallest.
-
-    >>> axis_positions([2, 4, 12]), axis_positions([1, 2, 8])
-    ({2: 2.0, 4: 4.0, 12: 12.0}, {1: 0.0, 2: 1.0, 8: 3.0})
-    """
-    if min(numbers) > 0 and max(numbers) >= 8 * min(numbers):
-        return {number: math.log2(number) for number in numbers}
-    return {number: float(number) for number in numbers}
-
-
-def _ticks_of_numbers(numbers: Sequence[float]) -> dict[float, str]:
-    positions = axis_positions(numbers)
-    step = max(1, len(numbers) // 5)
-    return {positions[number]: f"{number:,g}" for number in numbers[::step]}
-
-
-def place_of(
-    conclusion: Conclusion, run: int, name: str, attributes: Mapping[str, float]
-) -> float | None:
-    """Return the number of a run by which it is drawn; None if it has none."""
-    if name in attributes:
-        return attributes[name]
-    info = conclusion.runs[run].run
-    if name == STEP:
-        match = _STEP.search(info.model) or _STEP.search(info.model_revision or "")
-        if match is None:
-            return None
-        return float(match[1])
-    value = options_of(info).get(name)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return None
-
-
-def _varying(conclusion: Conclusion, attributes: Sequence[Mapping[str, float]]) -> list[str]:
-    """Return the names of the numbers in which runs differ."""
-    names = {STEP}
-    for run in conclusion.order:
-        names |= {*attributes[run]} | {*options_of(conclusion.runs[run].run)}
-    varying = []
-    for name in sorted(names):
-        values = {place_of(conclusion, run, name, attributes[run]) for run in conclusion.order}
-        if len(values) > 1:
-            varying.append(name)
-    return varying
-
-
-def _series_of(conclusion: Conclusion, run: int, runs: Sequence[int], name: str) -> str:
-    """Return what tells a line from others: the options that differ, but for the one drawn."""
-    texts = []
-    for key, value in options_of(conclusion.runs[run].run).items():
-        values = {str(options_of(conclusion.runs[rival].run).get(key)) for rival in runs}
-        if key != name and len(values) > 1:
-            texts.append(str(value))
-    return ", ".join(texts)

@@ -1,6 +1,6 @@
 """The resampling: draws of the mean of every cell, for all runs at once.
 
-    Array(frame, rows of runs, "official").values, .draws
+    Array(frame, "official").values, .draws
 
 A question has one weight in a draw (Bayesian bootstrap, Rubin 1981), whatever run, length or
 tokenizer has it: shared rows are paired, and lengths of one question are one observation, without
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ruler_report.columns import Column
-from ruler_report.frame import Cell, CellRows, Digests, Floats, Frame, RowsOfRun
+from ruler_report.frame import Cell, CellRows, Digests, Floats, Frame
 
 Draws = npt.NDArray[np.float32]
 
@@ -50,13 +50,12 @@ class Array:
     """The means of runs in cells, and their draws, which are made when they are first needed.
 
     Attributes:
-        frame: the rows in question.
-        runs: the rows of each run; a cell that it has not answered whole stays out of its means.
+        frame: the rows in question; a cell that a run has not answered whole stays out of its
+            means.
         score: `official` or `exact`, for all tasks or by task.
     """
 
     frame: Frame
-    runs: Sequence[RowsOfRun]
     score: Mapping[str, str] | str
 
     @cached_property
@@ -68,7 +67,7 @@ class Array:
     def answered(self) -> list[dict[Cell, CellRows]]:
         """The rows of each run that its means are of."""
         answered: list[dict[Cell, CellRows]] = []
-        for rows_of_run in self.runs:
+        for rows_of_run in self.frame.runs:
             cells = {}
             for cell, rows in self.frame.rows.items():
                 if cell in rows_of_run:
@@ -87,7 +86,7 @@ class Array:
     @cached_property
     def values(self) -> Floats:
         """Means in percent, runs by cells; NaN where a run lacks the cell."""
-        values = np.full((len(self.runs), len(self.place)), np.nan)
+        values = np.full((len(self.answered), len(self.place)), np.nan)
         for run, cells in enumerate(self.answered):
             for cell in cells:
                 values[run, self.place[cell]] = mean_percent(self.scores(cell, run).tolist())
@@ -96,7 +95,7 @@ class Array:
     @cached_property
     def draws(self) -> Draws:
         """Draws of the means in [0, 1], runs by cells by draws; NaN also for one row alone."""
-        draws = np.full((len(self.runs), len(self.place), DRAWS), np.nan, dtype=np.float32)
+        draws = np.full((len(self.answered), len(self.place), DRAWS), np.nan, dtype=np.float32)
         for family in self._families:
             for questions, lines in self._asked_alike(family).items():
                 scores = np.stack([self.scores(cell, run) for cell, run in lines])
@@ -110,7 +109,7 @@ class Array:
         """The cells in groups that share questions: the first row tells, lengths ask alike."""
         families: dict[int, list[Cell]] = {}
         for cell in self.frame.cells:
-            rows = next(rows[cell] for rows in self.runs if cell in rows)
+            rows = next(rows[cell] for rows in self.frame.runs if cell in rows)
             families.setdefault(int(rows.questions[0]), []).append(cell)
         return list(families.values())
 

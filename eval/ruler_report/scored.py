@@ -216,13 +216,13 @@ def _scored(scores: Scores, folder: Path | None, *, is_asked: bool = False) -> S
     from ruler_eval.scoring import summary as summaries
     from ruler_report.columns import MEAN
     from ruler_report.conclusion import conclude
-    from ruler_report.runs import notes_of
+    from ruler_report.words import notes_of
 
     shown = _unanswered_as_wrong(scores)
     conclusion = conclude([shown], claimed=True)
     summary = summaries.summary_of(shown, _shares(conclusion.estimate(MEAN, 0)))
     lengths = tuple(sorted({cell.length for cell in summary.means}))
-    notes = [*notes_of(scores, conclusion.rows[0])]
+    notes = [*notes_of(scores, conclusion.frame.runs[0])]
     if scores.validity.unanswered:
         notes.append(f"{scores.validity.unanswered}, counted as wrong")
     if folder is not None:

@@ -197,17 +197,6 @@ def comparison(conclusion: Conclusion, run: int) -> Table:
     return _by_length(conclusion, "comparison", caption, cell)
 
 
-def retention(conclusion: Conclusion, run: int) -> Table:
-    """Return the scores of a run in percent of the base's, by task and length."""
-    base = conclusion.names[conclusion.base]
-    caption = f"{conclusion.names[run]} in percent of {base}, with 95 % intervals"
-
-    def cell(name: Name) -> Cell:
-        return number(conclusion.retention(name, run))
-
-    return _by_length(conclusion, "retention", caption, cell)
-
-
 def _by_length(
     conclusion: Conclusion, name: str, caption: str, cell: Callable[[Name], Cell]
 ) -> Table:

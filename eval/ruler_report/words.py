@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import counted
+from ruler_data.tasks import TASKS
+from ruler_eval.running.prompts import PROTOCOLS
+from ruler_eval.running.run_dir import RunInfo
+from ruler_eval.scoring.scores import Scores
 from ruler_report.columns import MEAN
 from ruler_report.conclusion import (
     BETTER,
@@ -12,12 +17,17 @@ from ruler_report.conclusion import (
     Conclusion,
     Ranks,
 )
+from ruler_report.effective_length import RULER
+from ruler_report.frame import RowsOfRun
 from ruler_report.means import FEWEST
-from ruler_report.runs import notes_of
 from ruler_report.typesetting import first_of, format_length, format_number, join, visible
 
 #: Comparisons that are stated one by one; more are only counted.
 SPELLED = 4
+#: A prompt without a chat template.
+PLAIN = "{content}{answer_prefix}"
+#: Rows of a config below which a note says how many there are.
+PLENTY = 100
 #: Characters of a title that names its runs; a longer one says how many they are.
 LONGEST_TITLE = 100
 #: What the two families of tests promise.
@@ -53,8 +63,6 @@ def frame_line(conclusion: Conclusion) -> str:
     lengths = ", ".join(map(format_length, frame.lengths))
     noun = "row" if sizes == [1] else "rows"
     text = f"frame: {counted(len(frame.tasks), 'task')} at {lengths}, {rows} {noun} of each"
-    if conclusion.chosen:
-        text += f" ({conclusion.chosen})"
     if frame.left_out:
         names = [f"{task}_{length}" for task, length in frame.left_out]
         text += f"; left out: {first_of(names, 'config')}"
@@ -206,9 +214,9 @@ def compare_sentence(conclusion: Conclusion, run: int) -> str:
 
 def _contradiction(conclusion: Conclusion, run: int) -> str:
     """Return that the two scores point in opposite directions; empty if they do not."""
-    gap = conclusion.mean_gap(run, conclusion.base)
-    beside = conclusion.mean_gap_beside(run, conclusion.base)
-    if gap is None or beside is None or gap.value * beside.value >= 0:
+    gap = conclusion.means.difference(MEAN, run, conclusion.base)
+    beside = conclusion.beside.difference(MEAN, run, conclusion.base)
+    if gap.value * beside.value >= 0:
         return ""
     if not (gap.is_clear or beside.is_clear):
         return ""
@@ -279,9 +287,9 @@ def notes(conclusion: Conclusion) -> list[str]:
         missing = run.rows - run.answered
         if missing:
             lines.append((name, f"incomplete: {missing:,} of {run.rows:,} rows have no score"))
-        lines += [(name, note) for note in notes_of(run, conclusion.rows[place])]
+        lines += [(name, note) for note in notes_of(run, conclusion.frame.runs[place])]
     base = conclusion.names[conclusion.base]
-    for place, problems in conclusion.forced.items():
+    for place, problems in conclusion.frame.forced.items():
         lines += [
             (conclusion.names[place], f"compared with {base} although {why}") for why in problems
         ]
@@ -290,6 +298,62 @@ def notes(conclusion: Conclusion) -> list[str]:
         if basis != "paired: the same rows":
             lines.append((conclusion.names[place], f"compared with {base}, {basis}"))
     return [*attributed(lines, len(conclusion.runs))]
+
+
+def notes_of(run: Scores, rows: RowsOfRun) -> Iterator[str]:
+    """Yield what a reader must know of a run and its rows beside its numbers."""
+    yield from caveats_of(run, rows)
+    yield from map(visible, run.validity.warnings)
+    yield from map(visible, run.notes)
+
+
+def caveats_of(run: Scores, rows: RowsOfRun) -> Iterator[str]:
+    """Yield why the scores are not RULER's, or are imprecise, although every row was answered."""
+    data = run.run.data
+    if data.sample:
+        yield "rows of the small sample corpus; not comparable with RULER scores"
+    if data.edition == IMPORTED:
+        yield "imported rows, which somebody else made; compare only with runs on these rows"
+    elif data.edition != BALANCED:
+        yield (
+            f"edition {visible(data.edition)}: upstream's own rows with their defects; compare "
+            "only with runs of this edition"
+        )
+    if run.run.no_context:
+        yield "run without the context, as a baseline"
+    yield from caveats(run.run)
+    tasks = {task for task, _ in rows}
+    if data.suite != RULER:
+        yield f"suite {visible(data.suite)}; its means are not comparable with RULER's"
+    elif tasks < {*TASKS}:
+        yield f"{len(tasks)} of 13 tasks; means over tasks are not RULER averages"
+    yield from _few_rows(rows)
+
+
+def _few_rows(rows: RowsOfRun) -> Iterator[str]:
+    """Yield how many rows the smallest config has, if they are few."""
+    fewest = min((cell.planned for cell in rows.values()), default=PLENTY)
+    if fewest == 1:
+        yield "some configs have one row alone, so there is no interval; the paper uses 500"
+    elif fewest < PLENTY:
+        yield f"some configs have only {fewest} rows; the paper uses 500"
+
+
+def caveats(run: RunInfo) -> Iterator[str]:
+    """Yield in what prompts or answers were not those that the rows and the protocol promise."""
+    if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
+        yield "prompts rendered with other tokenizer files than those that the rows are counted in"
+    if run.protocol == "completion" and run.frame == PLAIN:
+        yield "the tokenizer has no chat template, so completion is plain text, as in base"
+    usual = PROTOCOLS[run.protocol].extra_tokens if run.protocol in PROTOCOLS else 0
+    extra = run.sampling.get("extra_tokens", usual)
+    if extra != usual:
+        yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
+    if run.refused:
+        yield f"the server refused {', '.join(run.refused)}; its own values applied"
+    temperature = run.sampling.get("temperature")
+    if temperature:
+        yield f"answers sampled at temperature {temperature}; the default is greedy"
 
 
 def attributed(lines: Iterable[tuple[str, str]], runs: int) -> Iterator[str]:
@@ -355,7 +419,7 @@ def about(conclusion: Conclusion) -> str:
 def title(conclusion: Conclusion) -> str:
     """Return the title of a page."""
     suites = sorted({run.run.data.suite for run in conclusion.runs})
-    name = "RULER" if suites == ["ruler"] else f"Suite {', '.join(map(visible, suites))}"
+    name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
     text = f"{name}: {', '.join(conclusion.names[run] for run in conclusion.order)}"
     if len(conclusion.runs) > 1 and len(text) > LONGEST_TITLE:
         return f"{name}: {len(conclusion.runs)} runs"
