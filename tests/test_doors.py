@@ -7,8 +7,6 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -40,7 +38,7 @@ from ruler_builders.sources.wheel import WHEEL
 from ruler_data.errors import RulerError
 from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.signatures import _names, declared, options_of
-from tests.commands import PROGRAMS, spawn
+from tests.commands import finish, kill_group, spawn, started
 from tests.conftest import Builds, Cli
 from tests.hub import Blob, Hub, running
 from tests.hub_http import Handler, Serve
@@ -167,22 +165,17 @@ def visit(folder: Path, program: str, *arguments: object, seconds: float = 120) 
     home = folder / "home"
     home.mkdir(exist_ok=True)
     settings = {"HOME": str(home), "RULER_CACHE": str(home / "cache"), "RULER_MEMORY": "2"}
-    before, output = snapshot(folder), home / "output"
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAMS[program], *map(str, arguments)],
-            cwd=home, env={**os.environ, **settings}, stdout=file, stderr=file,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+    before = snapshot(folder)
+    with started(program, *arguments, cwd=home, env=settings) as process:
         peak, end = 0, time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < end:
             peak = max(peak, peak_of(process.pid))
             time.sleep(0.02)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process)
+        done = finish(process)
     after = snapshot(folder)
     touched = {name for name in before | after if before.get(name) != after.get(name)}
-    return Visit(process.wait(), output.read_text("utf-8", "replace"), peak, touched)
+    return Visit(done.returncode, done.stdout + done.stderr, peak, touched)
 
 
 def peak_of(pid: int) -> int:
@@ -557,24 +550,31 @@ def test_no_bomb_passes_a_door(kind: str, name: str, good: dict[str, Any], tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [pipe, device])
 @pytest.mark.parametrize(
     ("function", "parameter"), doors("data", "run", "model", "rows", "sources", "texts", "suite")
 )
-def test_no_door_waits_for_what_never_ends(
-    function: Function,
-    parameter: str,
-    make: Callable[[str, Path], Path],
-    good: dict[str, Any],
-    tmp_path: Path,
+def test_no_door_waits_for_a_pipe(
+    function: Function, parameter: str, good: dict[str, Any], tmp_path: Path
 ) -> None:
     kind = DOORS[function][parameter]
-    place = shutil.copytree(good.get(kind, good["empty"]), tmp_path / "place")
+    place = with_all(pipe, good.get(kind, good["empty"]), tmp_path)
+    check(visit(tmp_path, *typed(function, parameter, place, good), seconds=60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", READERS)
+def test_no_device_is_read_to_its_end(kind: str, good: dict[str, Any], tmp_path: Path) -> None:
+    place = with_all(device, good.get(kind, good["empty"]), tmp_path)
+    check(visit(tmp_path, *typed(*READERS[kind], place, good), seconds=60))
+
+
+def with_all(make: Callable[[str, Path], Path], folder: Path, tmp_path: Path) -> Path:
+    """Return a copy of a folder in which each file has become something else."""
+    place = shutil.copytree(folder, tmp_path / "place")
     names = [path.name for path in place.glob("*") if path.is_file()] or ["dev-v2.0.json"]
     for name in names:
         make(name, place)
-    seen = visit(tmp_path, *typed(function, parameter, place, good), seconds=60)
-    check(seen)
+    return place
 
 
 @pytest.mark.slow
