@@ -44,8 +44,7 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of these
     if name not in _LATER:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
 
 

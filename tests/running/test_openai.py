@@ -142,7 +142,7 @@ def test_a_server_that_hangs_is_reported(frozen: Path, tmp_path: Path, server: F
     server.names = lambda body: {"model": hang(30)}
     for command in (("run", "--out", tmp_path), ("run", "--check")):
         error = refusal(evaluate(*command, *here), 1)
-        assert "does not answer within 1 s, to a prompt of" in error and "patience" in error
+        assert "does not answer within 1 s, to a short prompt" in error and "patience" in error
 
 
 LASTING: dict[str, tuple[Fault, str]] = {

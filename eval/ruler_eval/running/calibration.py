@@ -23,8 +23,9 @@ from ruler_eval.running.config import NEUTRAL
 from ruler_eval.running.replies import NoAnswer, read_reply
 from ruler_eval.running.transport import RequestError
 
-#: The two names of the limit on an answer's tokens.
-LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+#: The names of the limit on an answer's tokens: the usual one, and that of newer APIs.
+LIMIT = "max_tokens"
+NEW_LIMIT = "max_completion_tokens"
 #: What asks for a stream whose last event has the usage.
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 #: Neutral sampling by the names of vLLM and of all others; whoever does not know one ignores it, or
@@ -39,8 +40,8 @@ SAMPLING: Mapping[str, Any] = {
     "typical_p": 1.0,
     "mirostat": 0,
 }
-#: Another value that means the same, where the first is refused.
-SECOND_VALUES: Mapping[str, Any] = {"top_k": 0}
+#: Another value of `top_k` that means the same, where -1 is refused.
+SECOND_TOP_K = 0
 #: A deliberate penalty, by all its names.
 PENALTY: Mapping[str, Any] = {
     "repetition_penalty": 2.0,
@@ -89,7 +90,7 @@ class Dialect:
     """What each request has besides its model and its prompt."""
 
     fields: Mapping[str, Any]
-    limit: str = "max_tokens"
+    limit: str = LIMIT
     refused: tuple[str, ...] = ()
 
     def with_field(self, name: str, value: Any) -> "Dialect":  # noqa: ANN401 - any JSON value
@@ -128,10 +129,9 @@ class Calibration:
         """
         doubtful = dict[str, Any]()
         words = dict[str, str]()
-        tried = set[str]()
         while error := self._refusal(dialect, tokens):
-            names = named(error, (*dialect.fields, *LIMITS, "stream"))
-            respelled = self._respelled(dialect, names, tried, error)
+            names = named(error, dialect)
+            respelled = self._respelled(dialect, names, error)
             if respelled is None:
                 name = self._optional(dialect, names)
                 if name is None or name in STREAM:
@@ -157,22 +157,16 @@ class Calibration:
                 return name
         return None
 
-    def _respelled(
-        self, dialect: Dialect, names: list[str], tried: set[str], error: RequestError
-    ) -> Dialect | None:
-        """Return the same fields as a refusal wants them, each way once; None if there is none."""
-        if names and names[0] in LIMITS and "limit" not in tried:
-            tried.add("limit")
-            limit = LIMITS[dialect.limit]
-            warn(f"{self.server}: takes {limit} as the limit ({quote(error.message, 120)})")
-            return replace(dialect, limit=limit)
-        if "stream" in names and "stream" not in {*tried, *dialect.fields}:
-            tried.add("stream")
+    def _respelled(self, dialect: Dialect, names: list[str], error: RequestError) -> Dialect | None:
+        """Return the same fields as a refusal wants them; None where they are so already."""
+        if names[:1] in ([LIMIT], [NEW_LIMIT]) and dialect.limit == LIMIT:
+            warn(f"{self.server}: takes {NEW_LIMIT} as the limit ({quote(error.message, 120)})")
+            return replace(dialect, limit=NEW_LIMIT)
+        if "stream" in names and "stream" not in dialect.fields:
             return replace(dialect, fields={**dialect.fields, **STREAM})
         name = self._optional(dialect, names)
-        if name is not None and name in SECOND_VALUES and name not in tried:
-            tried.add(name)
-            return dialect.with_field(name, SECOND_VALUES[name])
+        if name == "top_k" and dialect.fields[name] != SECOND_TOP_K:
+            return dialect.with_field(name, SECOND_TOP_K)
         return None
 
     def _refusal(self, dialect: Dialect, tokens: int) -> RequestError | None:
@@ -273,14 +267,16 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def named(error: RequestError, fields: Collection[str]) -> list[str]:
+def named(error: RequestError, dialect: Dialect) -> list[str]:
     """Return the fields that a refusal names, the likeliest first; a temperature goes last.
 
-    >>> named(RequestError("", message="top_p and temperature: use one"), ["temperature", "top_p"])
+    >>> dialect = Dialect({"temperature": 0.0, "top_p": 1.0})
+    >>> named(RequestError("", message="top_p and temperature: use one"), dialect)
     ['top_p', 'temperature']
     """
     if error.status in BUSY:
         return []
+    fields = {*dialect.fields, LIMIT, NEW_LIMIT, "stream"}
     if error.field in fields:
         return [str(error.field)]
     places = dict[str, int]()

@@ -61,15 +61,13 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> Rows:
     if isinstance(rows, Mapping):
         text = ",".join(f"{length}:{count}" for length, count in rows.items())
     if not re.fullmatch(r"[1-9]\d*|\w+:[1-9]\d*(, *\w+:[1-9]\d*)*", text):
-        msg = f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4k:40,8k:20)"
-        raise UsageError(msg)
+        raise UsageError(f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4k:40,8k:20)")
     if ":" not in text:
         return int(text)
     pairs = [pair.strip().split(":") for pair in text.split(",")]
     counts = {parse_length(length, "rows"): int(count) for length, count in pairs}
     if len(counts) < len(pairs):
-        msg = f"rows {quote(text)}: names a length twice"
-        raise UsageError(msg)
+        raise UsageError(f"rows {quote(text)}: names a length twice")
     return counts
 
 
@@ -92,21 +90,15 @@ def parse_prices(prices: str | Collection[float] | None) -> tuple[float, float] 
     return price_in, price_out
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
-    """Return a value as JSON has it: a path as a text, a number of numpy as one of Python.
-
-    >>> plain({"path": Path("models/x"), "on": (True, 1)})
-    {'path': 'models/x', 'on': [True, 1]}
-    """
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+def plain(value: object) -> object:
+    """Return a path as a text, and a number of numpy as one of Python; all else as it is."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return int(value) if isinstance(value, Integral) else float(value)
-    return value
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -134,17 +126,28 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
 
 
 def _as_json_values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by name as a run's fingerprint has them."""
+    """Return options by name as a run's fingerprint has them.
+
+    >>> _as_json_values({"path": Path("models/x"), "on": (True, 1)})
+    {'path': 'models/x', 'on': [True, 1]}
+    """
     values: dict[str, Any] = {}
     for name, value in options.items():
-        values[name] = plain(value)
         try:
-            json.dumps(values[name], ensure_ascii=False).encode()
+            text = json.dumps(value, ensure_ascii=False, default=_json_value)
+            values[name] = json.loads(text.encode())
         except (TypeError, ValueError, RecursionError) as error:
             option = f"option {name}={quote(repr(value))}"
             remedy = "give a function such a value with functools.partial"
             raise UsageError(option, f"has no form in JSON ({error}); {remedy}") from error
     return values
+
+
+def _json_value(value: object) -> object:
+    simple = plain(value)
+    if simple is value:
+        raise TypeError(f"Object of type {type(value).__name__}")
+    return simple
 
 
 @dataclass(frozen=True)

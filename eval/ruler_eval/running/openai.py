@@ -8,7 +8,6 @@ other fails the run ends, and the next run sends the rest.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -28,7 +27,7 @@ from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import CUT_ROWS, Answer, cuts
 from ruler_eval.running.calibration import (
-    LIMITS,
+    LIMIT,
     SAMPLING,
     SEAM,
     STREAM,
@@ -82,8 +81,6 @@ class OpenAiOptions:
     #: Share of a prompt by which a server's count may differ, where it has another tokenizer.
     tolerance: float = 0.0
     stream: bool = False  # for proxies that close a connection on which nothing comes
-    max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
-    reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
     headers: Mapping[str, str] = field(default_factory=dict)  # `$NAME` is of the environment
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields; null leaves one out
 
@@ -110,9 +107,9 @@ def prepare(
     transport = Transport(url, headers, options.timeout, options.concurrency, name)
     cards = _cards(transport, name, min(START, options.patience))
     served = tuple(card["id"] for card in cards if isinstance(card.get("id"), str))
-    client = Client(config, model.source, tokenizer, options, transport, name, served=served)
     window = stated_window(_card_of(model.source, cards))
-    return replace(client, dialect=client.all_fields(), window=window).engine
+    client = Client(config, model.source, tokenizer, options, transport, name, served, window)
+    return replace(client, dialect=client.all_fields()).engine
 
 
 def _checked_address(url: str | None) -> str:
@@ -123,12 +120,8 @@ def _checked_address(url: str | None) -> str:
     parts = urlsplit(url)
     if parts.scheme in ("http", "https") and parts.hostname:
         return url
-    host = url.rpartition("@")[2]
-    reason = "not an address, e.g. http://127.0.0.1:8000/v1"
-    if "://" not in host:
-        path = "" if "/" in host else "/v1"
-        reason += f"; did you mean http://{host}{path}?"
-    raise UsageError(f"--base-url {quote(host)}", reason)
+    place = quote(url.rpartition("@")[2])
+    raise UsageError(f"--base-url {place}", "not an address, e.g. http://127.0.0.1:8000/v1")
 
 
 def _cards(transport: Transport, server: str, patience: float) -> list[Mapping[str, Any]]:
@@ -163,12 +156,11 @@ class Client:
     options: OpenAiOptions
     transport: Transport
     name: str  # of the server
+    served: tuple[str, ...]  # the models that the server names
+    window: int | None
     dialect: Dialect = field(default_factory=lambda: Dialect({}))
-    window: int | None = None
     ledger: Ledger = field(default_factory=Ledger)
     seen: Mapping[str, Any] = field(default_factory=dict)  # of the server; {} before it is asked
-    ignored: str = ""  # a field that the server takes and does not use
-    served: tuple[str, ...] = ()  # the models that the server names
 
     @property
     def api(self) -> Api:
@@ -184,8 +176,6 @@ class Client:
     def chosen(self) -> set[str]:
         """Fields that the user asked for, which are never left out."""
         names = set(self.options.body)
-        if self.options.reasoning_effort:
-            names.add("reasoning_effort")
         if self.config.temperature:
             names.add("temperature")
         if self.config.top_p is not None:
@@ -196,30 +186,24 @@ class Client:
         """Return all fields that a server could take."""
         fields: dict[str, Any] = {**SAMPLING, **self.config.sampling}
         fields["skip_special_tokens"] = False  # some models mark reasoning by special tokens
-        fields["reasoning_effort"] = self.options.reasoning_effort
         if self.is_chat:
             fields["chat_template_kwargs"] = dict(self.config.prompts.protocol.variables or {})
         if self.options.stream:
             fields |= STREAM
-        fields |= self.options.body
-        limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
-        return Dialect(_without_null(fields), limit)
+        return Dialect(_without_null(fields | self.options.body))
 
     @property
     def engine(self) -> Engine:
         """The engine that sends what this client does."""
         info: dict[str, Any] = {"api": self.options.api, "body": self.options.body}
-        if self.dialect.limit != "max_tokens":
+        if self.dialect.limit != LIMIT:
             info["limit"] = self.dialect.limit
         if self.dialect.refused:
             info["refused"] = sorted(self.dialect.refused)
-        if self.ignored:
-            info["ignored"] = self.ignored
-        fields = self.dialect.without(STREAM).fields
         return Engine(
             self.generate,
             info,
-            dict(fields),
+            dict(self.dialect.without(STREAM).fields),
             self.window,
             renders_prompts=self.is_chat,
             open=self.open,
@@ -240,17 +224,15 @@ class Client:
         try:
             dialect = calibration.fields(self.dialect, self.api.probe)
         except RequestError as error:
-            tokens = len(self._short("Reply with the word OK.", 1).ids)
-            raise RulerError(self.name, self._advice(error, tokens)) from error
+            raise RulerError(self.name, self._advice(error)) from error
         offset, why = calibration.offset(dialect)
         sampling = calibration.sampling(dialect)
         window = self.window
         if window is None and ledger.has_no_limit:
             window = calibration.window(dialect)
         seen = {"offset": offset, "sampling": sampling, "window": window}
-        ignored = self._ignored(dialect, calibration.first)
-        self._tell(offset, why, sampling, ignored)
-        return replace(client, dialect=dialect, window=window, seen=seen, ignored=ignored).engine
+        self._tell(offset, why, sampling)
+        return replace(client, dialect=dialect, window=window, seen=seen).engine
 
     def _short(self, text: str, tokens: int) -> Request:
         """Return a short text as a request for so many tokens."""
@@ -264,7 +246,6 @@ class Client:
     def _send_short(self, dialect: Dialect, text: str, tokens: int) -> Mapping[str, Any]:
         """Return the reply to a short text; it is counted like that to a row."""
         request = self._short(text, tokens)
-        names = (*dialect.fields, *LIMITS, "stream")
         self.ledger.send(PROOF, len(request.ids), tokens)
         try:
             reply = self.transport.request(
@@ -273,7 +254,7 @@ class Client:
                 self.body(dialect, request),
                 patience=self.options.patience,
                 limit=self.options.patience,
-                refuses=lambda error: bool(named(error, names)),
+                refuses=lambda error: bool(named(error, dialect)),
                 again=partial(self._send_again, replace(request, config=PROOF[0])),
             )
         except RequestError as error:
@@ -287,40 +268,22 @@ class Client:
         self.ledger.fail(request.key, error.cost)
         self.ledger.send(request.key, len(request.ids), request.max_tokens)
 
-    def _advice(self, error: RequestError, tokens: int) -> str:
+    def _advice(self, error: RequestError) -> str:
         """Return why a server took no request, and what to do."""
         if error.status is None:
             remedy = "start it again, or wait longer (--option patience)"
-            return f"{error}, to a prompt of {tokens} tokens; {remedy}"
+            return f"{error}, to a short prompt; {remedy}"
         if error.status == 404 and self.served and self.model not in self.served:
             nearest = get_close_matches(self.model, self.served, NEAREST, cutoff=0)
             return f"{error}; it serves {', '.join(map(quote, nearest))}: correct --model"
         if self.options.api == "completions" and error.status in (400, 404, 405, 422):
             return f"{error}; if it takes no token ids, --option api=chat or api=text"
         if error.status == 401:
-            names = re.findall(r"\$\{?(\w+)", " ".join(self.options.headers.values()))
-            return f"{error}; set {' or '.join(names) or 'OPENAI_API_KEY'} to a key of the server"
+            return f"{error}; set OPENAI_API_KEY to a key of the server, or name it in a header"
         return str(error)
 
-    def _ignored(self, dialect: Dialect, reply: Mapping[str, Any]) -> str:
-        """Return the field of the protocol's variables if the server's template ignored them."""
-        variables = self.config.prompts.protocol.variables or {}
-        if "chat_template_kwargs" not in dialect.fields:
-            return ""
-        request = self._short("Reply with the word OK.", 1)
-        contrary = {name: not value for name, value in variables.items()}
-        unset = len(self.tokenizer.prompt_ids(request.row.question, "", contrary))
-        usage = reply.get("usage")
-        if unset == len(request.ids) or not isinstance(usage, dict):
-            return ""
-        return "chat_template_kwargs" if usage.get("prompt_tokens") == unset else ""
-
-    def _tell(self, offset: int | None, why: str, sampling: str, ignored: str) -> None:
+    def _tell(self, offset: int | None, why: str, sampling: str) -> None:
         """Say what a reader of the scores must know."""
-        if ignored:
-            variables = self.config.prompts.protocol.variables or {}
-            values = ", ".join(f"{name}={value}" for name, value in variables.items())
-            warn(f"{self.name}: ignores chat_template_kwargs ({values}); its template decides")
         if why:
             warn(f"{self.name}: whether it reads prompts whole is {why}")
         elif offset:
