@@ -1,21 +1,15 @@
 """`ruler-eval run --check`: each fault that would spoil a run is found without loading anything."""
 
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import ruler_builders
-import ruler_eval
 from ruler_data import UsageError
-from ruler_data.files import sha256_file
-from ruler_data.manifest import Manifest
 from ruler_data.names import config_file
-from ruler_data.parquet import read_rows, to_table
+from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from tests.commands import succeeded
 from tests.running import tiny
@@ -55,7 +49,7 @@ def with_template(folder: Path, template: str | None, **changes: object) -> Path
     ("template", "output"),
     [
         (tiny.LLAMA.split("{% if add_generation_prompt %}")[0], "it has no generation prompt"),
-        (tiny.LLAMA.replace("m.content | trim", "m.content[-200:]"), "is not in the prompt"),
+        (tiny.LLAMA.replace("m.content | trim", "m.content[-200:]"), "is not that of the data"),
     ],
 )
 def test_a_broken_template_is_found(
@@ -114,7 +108,7 @@ def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -
     found = examine(frozen, tiny.make_model(tmp_path / "tiny", window=2000))
     (message,) = errors(found)
     assert "the model's window is 2000" in message
-    assert "40 rows of vt_2048, fwe_2048, 40 examined" in message
+    assert "40 rows like it, 40 examined" in message
 
 
 def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path) -> None:
@@ -126,25 +120,6 @@ def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path
     option = f"hf_overrides={json.dumps({'rope_parameters': rope})}"
     assert errors(examine(frozen, model))
     assert not errors(examine(frozen, model, "--engine", "vllm", "--option", option))
-
-
-def with_wrong_output(frozen: Path, copy: Path) -> Path:
-    """Copy data with another answer to one row, which the manifest says is right."""
-    shutil.copytree(frozen, copy)
-    path = copy / "vt_2048" / "test-00000-of-00001.parquet"
-    first, *rows = read_rows(path)
-    pq.write_table(to_table([replace(first, outputs=("ZZZZZ",)), *rows]), path)
-    manifest = Manifest.from_json((copy / "manifest.json").read_text())
-    object.__setattr__(manifest.configs["vt_2048"], "sha256", sha256_file(path))
-    (copy / "manifest.json").write_text(manifest.to_json())
-    return copy
-
-
-def test_an_answer_not_in_the_prompt_is_found(frozen: Path, tiny: Path, tmp_path: Path) -> None:
-    found = examine(with_wrong_output(frozen, tmp_path / "copy"), tiny)
-    (error,) = errors(found)
-    assert "gold answer 'ZZZZZ' is not in the prompt" in error
-    assert "1 row of vt_2048, 40 examined" in error
 
 
 def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path) -> None:
@@ -180,23 +155,6 @@ def tiny_model(folder: Path) -> Path:
     index = {"metadata": {"total_size": 65_248_815_744}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     return model
-
-
-def test_a_function_is_called_with_one_short_row(frozen: Path) -> None:
-    def works(requests: list[ruler_eval.Request]) -> str:
-        return f"{len(requests)} request"
-
-    def fails(_requests: list[ruler_eval.Request]) -> str:
-        raise MemoryError
-
-    diagnosis = ruler_eval.check(frozen, generate=works)
-    (note,) = [each for each in diagnosis.findings if each.about.startswith(("vt", "fwe"))]
-    assert note.level == "note"
-    assert "the function answers '1 request' (tokens not" in note.message
-    diagnosis = ruler_eval.check(frozen, generate=fails)
-    findings = diagnosis.findings
-    (error,) = [each for each in findings if each.level == "error"]
-    assert "the function gives no answer: MemoryError" in error.message
 
 
 def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:

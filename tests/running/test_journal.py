@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ruler_eval
 from ruler_data import RulerError
 from ruler_eval.running.answers import Answer, settle
-from ruler_eval.running.journal import Journal, read, to_line, unique
+from ruler_eval.running.journal import NAME, Lines, read, to_line, unique
 
 HOSTILE = [
     "",
@@ -34,9 +34,9 @@ def answer(index: int, text: str | None = "yes", error: str | None = None) -> An
 
 
 def write(folder: Path, *answers: Answer, shard: str = "0-of-1", run: str = "3f2a") -> Path:
-    with closing(Journal(folder, shard, run, unique())) as journal:
+    with closing(Lines(folder / NAME.format(shard, unique(), run))) as journal:
         for one in answers:
-            journal.add(one)
+            journal.append(to_line(one))
     return journal.path
 
 
@@ -116,10 +116,10 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        with closing(Journal(place, "0-of-1", "3f2a", unique())) as journal:
+        with closing(Lines(place / NAME.format("0-of-1", unique(), "3f2a"))) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
-                    journal.add(answer(index, "x" * 3000))
+                    journal.append(to_line(answer(index, "x" * 3000)))
             assert indices(journal.path) == list(range(index))  # a part of a line is no record
             assert index > 10
     finally:

@@ -1,12 +1,12 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from ruler_data.names import counted, parse_config, quote, short_length
+from ruler_data.names import counted, parse_config, short_length
 from ruler_data.row import Row
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, NotInstalled, Request, prepare
@@ -76,26 +76,6 @@ class Cost:
                 f"keys and values of the longest row: {self.cache_bytes / 1e9:.3f} GB (bf16)"
             )
         return lines
-
-
-def tokens_by_length(
-    rows: Iterable[tuple[int, int, int]], extra: int, samples: int
-) -> dict[int, tuple[int, int]]:
-    """Return the tokens that rows read and write, by the length of their config.
-
-    Args:
-        rows: the length of each row's config, its own length, and its budget, in tokens.
-        extra: tokens that each answer may take beyond that.
-        samples: answers to each row.
-
-    >>> tokens_by_length([(4096, 4000, 30), (4096, 4090, 30)], extra=0, samples=1)
-    {4096: (8030, 60)}
-    """
-    tokens: dict[int, tuple[int, int]] = {}
-    for config, length, budget in rows:
-        read, written = tokens.get(config, (0, 0))
-        tokens[config] = read + samples * (length - budget), written + samples * (budget + extra)
-    return tokens
 
 
 def cache_bytes(config: Mapping[str, Any], tokens: int) -> int | None:
@@ -210,18 +190,23 @@ def _cost(inputs: Inputs) -> Cost:
     config = inputs.config
     prompts = inputs.prompts
     data = inputs.data
-    rows: list[tuple[int, int, int]] = []
+    tokens = dict[int, tuple[int, int]]()
+    longest = 0
     for name in data.rows:
-        length = parse_config(name)[1]
         share = 1.0
         if prompts.no_context or not inputs.counts_alike:
             probed = [*islice(data.read(name), PROBES)]
             counts = sum(len(inputs.ids(row)) for row in probed)
             share = counts / sum(row.length - row.max_new_tokens for row in probed)
+        length = parse_config(name)[1]
+        read, written = tokens.get(length, (0, 0))
         for whole, budget in data.sizes(name):
-            rows.append((length, round(share * (whole - budget)) + budget, budget))
-    tokens = tokens_by_length(rows, prompts.extra_tokens, config.samples)
-    longest = max(length for _, length, _ in rows) + prompts.extra_tokens
+            prompt_tokens = round(share * (whole - budget))
+            answer_tokens = budget + prompts.extra_tokens
+            read += config.samples * prompt_tokens
+            written += config.samples * answer_tokens
+            longest = max(longest, prompt_tokens + answer_tokens)
+        tokens[length] = read, written
     model = inputs.model
     cache = cache_bytes(text_part(model.config), longest)
     return Cost(tokens, Prices.read(vars(config)), model.weight_bytes, cache)
@@ -250,8 +235,6 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
     except NotInstalled as error:
         yield Finding("note", "options", f"not checked: {error}")
         return
-    if inputs.config.generate is not None:
-        yield _examine_function(inputs, engine)
     if engine.open is not None:
         yield _examine_server(inputs, engine.open(Ledger()))  # reports what the server refuses
 
@@ -292,60 +275,23 @@ def _longest_row(inputs: Inputs) -> tuple[str, Row]:
     return config, next(iter(data.read_alike(config, {index})))
 
 
-def _examine_function(inputs: Inputs, engine: Engine) -> Finding:
-    """Return what a function of the user makes of the first row of the shortest config."""
-    config = min(inputs.data.rows, key=lambda name: parse_config(name)[1])
-    row = next(inputs.data.read(config))
-    request = Request(config, row, inputs.ids(row), inputs.room(row))
-    (answer,) = engine.generate(iter([request]))
-    name = f"{config}/{row.index}"
-    if answer.error is not None:
-        return Finding("error", name, f"the function gives no answer: {answer.error}")
-    tokens = "tokens not counted"
-    if answer.answer_tokens is not None:
-        tokens = f"{answer.answer_tokens} tokens"
-    text = f"the function answers {quote(answer.text or '', 80)} ({tokens}, {answer.seconds} s)"
-    return Finding("note", name, text)
-
-
 def _examine_rows(
     inputs: Inputs, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int]:
     """Return one finding for each fault that rows have, and the number of rows examined."""
-    worst: dict[str, tuple[int, str, str]] = {}  # of each fault: excess, row and message
-    rows = defaultdict[str, Counter[str]](Counter)  # with each fault, by config
+    faults = defaultdict[str, list[tuple[int, str, str]]](list)  # tokens, row and message
     examined = 0
     for config, count in inputs.data.rows.items():
         for row in islice(inputs.data.read(config), 0, None, max(1, count // SAMPLE)):
             examined += 1
-            for fault, excess, message in _faults(inputs, row):
-                rows[fault][config] += 1
-                fault_of_row = excess, f"{config}/{row.index}", message
-                worst[fault] = max(worst.get(fault, fault_of_row), fault_of_row)
+            ids = inputs.ids(row)
+            need = len(ids) + inputs.room(row)
+            for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
+                faults[fault].append((need, f"{config}/{row.index}", message))
         progress(config, count)
     findings = []
-    for fault, (_, name, message) in worst.items():
-        configs = list(rows[fault])
-        where = f"{counted(rows[fault].total(), 'row')} of {', '.join(configs[:3])}"
-        if len(configs) > 3:
-            where += f" and {len(configs) - 3} other configs"
-        findings.append(Finding("error", name, f"{message} ({where}, {examined} examined)"))
+    for rows in faults.values():
+        _, name, message = max(rows)
+        where = f"{counted(len(rows), 'row')} like it, {examined} examined"
+        findings.append(Finding("error", name, f"{message} ({where})"))
     return findings, examined
-
-
-def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
-    """Yield the faults of a row: name, excess (the row with the largest is reported), message."""
-    ids = inputs.ids(row)
-    for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
-        excess = len(ids) + inputs.room(row)
-        if fault == "length":
-            excess = abs(len(ids) + row.max_new_tokens - row.length)
-        yield fault, excess, message
-    task = inputs.data.manifest.table.get(row.task)
-    if task is not None and task.metric == "part":
-        return  # QA answers need not appear verbatim
-    text = inputs.tokenizer.decode(ids).lower()
-    missing = [output for output in row.outputs if output.lower() not in text]
-    if missing and not inputs.prompts.no_context:
-        message = f"gold answer {missing[0]!r} is not in the prompt as sent; verify the data"
-        yield "gold", 0, message

@@ -90,7 +90,7 @@ def parse_prices(prices: str | Collection[float] | None) -> tuple[float, float] 
     return price_in, price_out
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> Any:  # noqa: ANN401 - any value
     """Return a path as a text, and a number of numpy as one of Python; all else as it is."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)

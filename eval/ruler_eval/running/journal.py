@@ -30,20 +30,18 @@ def unique() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ-%f}-{secrets.token_hex(4)}"
 
 
-class Journal:
-    """A journal of this process, open for appending."""
+class Lines:
+    """A new file of this process, to which whole lines are appended."""
 
-    def __init__(self, folder: Path, shard: str, run: str, name: str) -> None:
-        """Create one of a `unique` name, e.g. `answers-0-of-8.20261125T101502Z-….3f2a….jsonl`."""
-        self.path = folder / NAME.format(shard, name, run)
+    def __init__(self, path: Path) -> None:
+        self.path = path
         try:
-            self._file = self.path.open("xb", buffering=0)
+            self._file = path.open("xb", buffering=0)
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            raise unwritable(path, error) from error
 
-    def add(self, answer: Answer) -> None:
-        """Append the record of a row."""
-        line = to_line(answer)
+    def append(self, line: bytes) -> None:
+        """Append a line."""
         try:
             if self._file.write(line) != len(line):
                 raise OSError(28, "No space left on device")

@@ -40,7 +40,7 @@ from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
 from ruler_eval.running.replies import NoAnswer, read_reply, usage_of
-from ruler_eval.running.spending import PROOF, Ledger
+from ruler_eval.running.spending import PROOF, UNCOUNTED, Ledger
 from ruler_eval.running.transport import Reply, RequestError, Transport, public_address
 
 
@@ -190,7 +190,7 @@ class Client:
             fields["chat_template_kwargs"] = dict(self.config.prompts.protocol.variables or {})
         if self.options.stream:
             fields |= STREAM
-        return Dialect(_without_null(fields | self.options.body))
+        return Dialect(_without_null({**fields, **self.options.body}))
 
     @property
     def engine(self) -> Engine:
@@ -260,7 +260,8 @@ class Client:
         except RequestError as error:
             self.ledger.fail(PROOF, error.cost)
             raise
-        self.ledger.settle(PROOF, usage_of(reply.content), answered=True)
+        usage = usage_of(reply.content) or UNCOUNTED
+        self.ledger.settle(PROOF, usage, is_answered=True)
         return reply.content
 
     def _send_again(self, request: Request, error: RequestError) -> None:

@@ -43,7 +43,6 @@ from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key, read_whole, settle
 from ruler_eval.running.data import DataInfo
 from ruler_eval.running.sharding import Shard
-from ruler_eval.running.spending import Spent
 
 #: Version of the layout of a run's files.
 FORMAT = 1
@@ -357,14 +356,6 @@ class RunFolder:
         `torn` as in `records`.
         """
         return settle(self.records(torn))
-
-    def spent(self) -> Spent:
-        """Return what the run has cost so far; nothing where there is none."""
-        try:
-            records = self.records()
-        except (RulerError, UsageError):  # `begin` says why this is no run
-            records = []
-        return Spent.read(self.path, records)
 
     def records(self, torn: list[str] | None = None) -> list[Answer]:
         """Return all records of the run, in the order of their files and lines.

@@ -40,7 +40,7 @@ from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
 from ruler_eval.running.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact
 from ruler_eval.running.sharding import Shard, shares_of
-from ruler_eval.running.spending import NO_BUDGET, TRIES, Budget, Ledger, Prices
+from ruler_eval.running.spending import NO_BUDGET, TRIES, Budget, Ledger, Prices, Spent
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -162,21 +162,21 @@ def run_shard(
         How many of the rows have no answer now, and why; None if all have one.
     """
     with folder.hold(shard):
-        ledger = Ledger(budget, Prices.read(vars(job.config)), folder.spent())
+        ledger = Ledger(budget, Prices.read(vars(job.config)), Spent.read(folder.path))
         job = job.opened(ledger)
         folder.begin(job.info, shard)
         name = journal.unique()
         pending = _resume(job, folder, shard, name)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
         ledger.open(folder.path / TRIES.format(shard.name, name))
-        answers = journal.Journal(folder.path, shard.name, run, name)
+        answers = journal.Lines(folder.path / journal.NAME.format(shard.name, name, run))
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(ledger), closing(answers), context as advance:
             for answer in _generate(
                 job, requests(job, pending), folder.file(FAILURE, shard), ledger
             ):
-                answers.add(answer)
+                answers.append(journal.to_line(answer))
                 ledger.add(answer)
                 advance(answer.config, 1)
     records = folder.answers()  # as `status` and `score` see them, whatever this process did

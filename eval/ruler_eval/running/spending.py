@@ -9,16 +9,17 @@ next start knows what was paid:
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, BinaryIO
+from typing import Any
 
 from ruler_data.errors import RulerError
-from ruler_data.files import parse_json, read_lines, unwritable
+from ruler_data.files import parse_json, read_lines
 from ruler_eval.running.answers import Answer, Key
+from ruler_eval.running.journal import Lines
 
 #: Of an amount of money, since prices name no currency.
 UNIT = "unit of --prices"
@@ -65,38 +66,31 @@ class Spent:
     unstated: tuple[int, int] = (0, 0)
 
     @classmethod
-    def read(cls, folder: Path, records: Iterable[Answer]) -> "Spent":
-        """Return what a run cost: by its ledger, else by the records of its journals."""
+    def read(cls, folder: Path) -> "Spent":
+        """Return what the tries of all ledgers of a run cost."""
         spent = cls()
-        tries = [*_tries(folder)]
-        for line in tries:
-            tokens = int(line["prompt_tokens"]), int(line["answer_tokens"])
-            counted = bool(line.get("counted", True))
-            spent = spent.plus(*tokens, bool(line.get("answered")), line.get("cost"), counted)
-        if tries:
-            return spent
-        for record in records:
-            tokens = record.prompt_tokens or 0, record.answer_tokens or 0
-            counted = record.answer_tokens is not None
-            spent = spent.plus(*tokens, record.error is None, record.cost, counted)
+        for line in _tries(folder):
+            with suppress(TypeError, KeyError):  # a line that no ledger wrote
+                spent = spent.plus(line)
         return spent
 
-    def plus(
-        self, read: int, written: int, answered: bool, cost: float | None, counted: bool = True
-    ) -> "Spent":
-        """Return it with one try more."""
+    def plus(self, line: Mapping[str, Any]) -> "Spent":
+        """Return it with one try more, as the ledger has it."""
+        read = line["prompt_tokens"]
+        written = line["answer_tokens"]
+        is_answered = line.get("answered", False)
+        cost = line.get("cost")
         stated = self.stated
         unstated = self.unstated
         if cost is None:
             unstated = (unstated[0] + read, unstated[1] + written)
         else:
             stated = (stated or 0.0) + cost
-        failed = 0 if answered else read + written
         return Spent(
             self.prompt_tokens + read,
             self.answer_tokens + written,
-            self.failed_tokens + failed,
-            self.is_at_most or (answered and not counted),
+            self.failed_tokens + (0 if is_answered else read + written),
+            self.is_at_most or (is_answered and not line.get("counted", True)),
             stated,
             unstated,
         )
@@ -141,19 +135,12 @@ class Budget:
 
 
 NO_BUDGET = Budget()
+#: Tokens read and written of a try that nobody counts.
+UNCOUNTED = (None, None)
 
 
 class OverBudget(RulerError):
     """The budget allows no further try."""
-
-
-@dataclass
-class _Try:
-    """A request on its way, and the most that it may cost."""
-
-    number: int
-    read: int
-    written: int
 
 
 class Ledger:
@@ -167,47 +154,43 @@ class Ledger:
         self.prices = prices
         self.spent = spent or Spent()
         self.is_reached = False
-        self._tries: dict[Key, _Try] = {}
+        self._tries: dict[Key, dict[str, Any]] = {}  # on their way
         self._count = 0
-        self._file: BinaryIO | None = None
-        self._path: Path | None = None
-        self._unwritten: list[bytes] = []  # until there is a file
+        self._lines: list[bytes] | Lines = []  # in a file, once there is one
         self._lock = RLock()
 
     def open(self, path: Path) -> None:
         """Write to a new file from now on."""
         with self._lock:
-            self._path = path
-            try:
-                self._file = path.open("xb", buffering=0)
-            except OSError as error:
-                raise unwritable(path, error) from error
-            for line in self._unwritten:
-                self._write(line)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
+            file = Lines(path)
+            assert isinstance(self._lines, list)
+            for line in self._lines:
+                file.append(line)
+            self._lines = file
 
     @property
     def is_idle(self) -> bool:
         """Whether no try is on its way."""
         return not self._tries
 
+    @property
+    def has_no_limit(self) -> bool:
+        """Whether a run may cost anything."""
+        return self.budget == NO_BUDGET
+
     def fits(self, read: int, written: int) -> bool:
         """Whether a try may go; those on their way count as a whole."""
+        if self.has_no_limit:
+            return True
         with self._lock:
-            prompt_tokens = read + sum(line.read for line in self._tries.values())
-            answer_tokens = written + sum(line.written for line in self._tries.values())
-            total = self.spent.prompt_tokens + self.spent.answer_tokens
-            limit = self.budget.tokens
-            if limit is not None and total + prompt_tokens + answer_tokens > limit:
-                return False
-            if self.budget.money is None or self.prices is None:
-                return True
-            money = self.spent.money(self.prices) or 0.0
-            return money + self.prices.of(prompt_tokens, answer_tokens) <= self.budget.money
+            most = self.spent.plus({"prompt_tokens": read, "answer_tokens": written})
+            for line in self._tries.values():
+                most = most.plus(line)
+        tokens = self.budget.tokens
+        if tokens is not None and most.prompt_tokens + most.answer_tokens > tokens:
+            return False
+        money = most.money(self.prices)
+        return self.budget.money is None or money is None or money <= self.budget.money
 
     def send(self, key: Key, read: int, written: int) -> None:
         """Count a try of a row at the most that it may cost.
@@ -220,71 +203,53 @@ class Ledger:
                 self.is_reached = True
                 raise OverBudget(self.line)
             self._count += 1
-            self._tries[key] = _Try(self._count, read, written)
-            row = "/".join(map(str, key))
             tokens = {"prompt_tokens": read, "answer_tokens": written}
-            self._log({"try": self._count, "row": row, **tokens})
-
-    @property
-    def has_no_limit(self) -> bool:
-        """Whether a run may cost anything."""
-        return self.budget == NO_BUDGET
-
-    def fail(self, key: Key, cost: tuple[int, int] | None) -> None:
-        """Settle a try without an answer; where nobody knows what it cost, it cost the most."""
-        self.settle(key, cost, answered=False)
+            self._tries[key] = {"try": self._count, "row": "/".join(map(str, key)), **tokens}
+            self._log(self._tries[key])
 
     def add(self, answer: Answer) -> None:
-        """Settle the try that an answer is of; what nobody counted was the most."""
-        line = self._tries.get(answer.key)
-        if line is None:
-            return
-        read = answer.prompt_tokens
-        if read is None:
-            read = line.read
-        written = answer.answer_tokens
-        counted = written is not None
-        if written is None:
-            written = line.written
-        self.settle(answer.key, (read, written), answer.error is None, answer.cost, counted)
+        """Settle the try that an answer is of."""
+        is_answered = answer.error is None
+        tokens = answer.prompt_tokens, answer.answer_tokens
+        self.settle(answer.key, tokens, is_answered=is_answered, cost=answer.cost)
+
+    def fail(self, key: Key, tokens: tuple[int, int] | None) -> None:
+        """Settle a try without an answer; where nobody knows what it took, it took the most."""
+        self.settle(key, tokens or UNCOUNTED, is_answered=False)
 
     def settle(
         self,
         key: Key,
-        cost: tuple[int, int] | None,
-        answered: bool,
-        money: float | None = None,
-        counted: bool = True,
+        tokens: tuple[int | None, int | None],
+        *,
+        is_answered: bool,
+        cost: float | None = None,
     ) -> None:
-        """Replace the most that a try may cost by what it did cost."""
+        """Replace the most that a try may take by what it did take; what nobody counts stays."""
         with self._lock:
-            line = self._tries.pop(key, None)
-            if line is None:  # nobody counts the requests of a check
+            sent = self._tries.pop(key, None)
+            if sent is None:  # nobody counts the requests of a check
                 return
-            read, written = cost or (line.read, line.written)
-            self.spent = self.spent.plus(read, written, answered, money, counted)
-            body: dict[str, Any] = {"try": line.number, "prompt_tokens": read}
-            body |= {"answer_tokens": written, "answered": answered}
-            if not counted:
-                body["counted"] = False
-            if money is not None:
-                body["cost"] = money
-            self._log(body)
+            read, written = tokens
+            line: dict[str, Any] = {"try": sent["try"], "prompt_tokens": read}
+            line |= {"answer_tokens": written, "answered": is_answered}
+            if read is None:
+                line["prompt_tokens"] = sent["prompt_tokens"]
+            if written is None:
+                line["answer_tokens"] = sent["answer_tokens"]
+                line["counted"] = False
+            if cost is not None:
+                line["cost"] = cost
+            self.spent = self.spent.plus(line)
+            self._log(line)
 
-    def _log(self, body: Mapping[str, Any]) -> None:
-        line = json.dumps(body, separators=(",", ":")).encode("ascii") + b"\n"
-        if self._file is None:
-            self._unwritten.append(line)
-        else:
-            self._write(line)
+    def _log(self, line: Mapping[str, Any]) -> None:
+        self._lines.append(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
 
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None and self._path is not None
-        try:
-            if self._file.write(line) != len(line):
-                raise OSError(28, "No space left on device")
-        except OSError as error:
-            raise unwritable(self._path, error) from error
+    def close(self) -> None:
+        """Close the file."""
+        if isinstance(self._lines, Lines):
+            self._lines.close()
 
     @property
     def line(self) -> str:

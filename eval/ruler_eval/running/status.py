@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ruler_data.names import counted, quote
-from ruler_eval.running.answers import Answer, settle
+from ruler_eval.running.answers import Answer
 from ruler_eval.running.run_dir import RunFolder, read_info
 from ruler_eval.running.spending import Prices, Spent
 
@@ -185,8 +185,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     failed: dict[str, str] = {}
     hardware = Counter[str]()
     notes = list[str]()
-    records = run.records(notes)
-    for answer in settle(records).values():
+    for answer in run.answers(notes).values():
         summary = configs[answer.config]
         if answer.error is None:
             summary.add(answer)
@@ -208,7 +207,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         info.samples,
         run.rows_per_second(),
         failure,
-        Spent.read(run.path, records),
+        Spent.read(run.path),
         prices,
         tuple(notes),
         dict(hardware.most_common()),
