@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,25 +46,22 @@ def _publish(
 ) -> Result:
     """Publish in this process."""
     os.environ.update(env)  # before huggingface_hub reads it
-    from ruler_builders.publish.release import Release
-    from ruler_builders.publish.siblings import publish
+    from ruler_builders.publish.release import release
     from ruler_builders.publish.version import Version
+    from ruler_builders.rebuild import verify
     from ruler_data import RulerError
 
     lines: list[str] = []
-    told = {name: options.pop(name) for name in ("index", "dry_run") if name in options}
-    if "haystack" in options:
-        options["proof"] = {"haystack": options.pop("haystack")}
+    prove = partial(verify, haystack=options.pop("haystack", None))
     try:
         wanted = Version.parse(version) if version else None
-        release = Release(folder, repo, version=wanted, tell=lines.append, **options)
-        (done,) = publish([release], lines.append, **told)
+        (done,) = release({repo: folder}, prove=prove, tell=lines.append, version=wanted, **options)
     except RulerError as error:
         return Result(error.exit_code, str(error))
-    assert done.is_planned, "the Hub is there"
+    plan = done.planned
     return Result(
-        0, "\n".join(lines), done.version.tag, done.change.name, done.commit, done.sent,
-        done.to_send, done.published,
+        0, "\n".join(lines), plan.version.tag, plan.change.name, done.commit, done.sent,
+        plan.to_send, plan.published,
     )  # fmt: skip
 
 

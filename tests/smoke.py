@@ -127,9 +127,9 @@ def smoke(repo: str, out: Path) -> bool:
     from huggingface_hub import constants, set_client_factory
 
     from ruler_builders import build
-    from ruler_builders.publish.release import Release
-    from ruler_builders.publish.siblings import publish
+    from ruler_builders.publish.release import release
     from ruler_builders.publish.version import Version
+    from ruler_builders.rebuild import verify
     from ruler_data import UsageError
     from ruler_data.hub.client import client, with_retries
     from ruler_data.hub.repo import head
@@ -147,9 +147,8 @@ def smoke(repo: str, out: Path) -> bool:
                 folder = Path(scratch) / "build"
                 build("mistral", tasks="vt,fwe", lengths=[1024], rows=3, sources="sample",
                       out=folder, progress=False)  # fmt: skip
-                release = Release(folder, repo, version=Version.parse("1.0.0"),
-                                  allowed=["sample"], tell=print)  # fmt: skip
-                (done,) = publish([release], print)
+                (done,) = release({repo: folder}, prove=verify, tell=print, allowed=["sample"],
+                                  version=Version.parse("1.0.0"))  # fmt: skip
                 _ask_everything(book, repo, (folder / "README.md").read_text(encoding="utf-8"))
         finally:
             delete: Callable[[], None] = lambda: client().delete_repo(repo, repo_type="dataset")  # noqa: E731

@@ -34,10 +34,9 @@ from ruler_builders.upstream import (
 from ruler_data.manifest import SourceInfo
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS
-from tests.commands import call_in, finish, spawn, started
+from tests.commands import finish, spawn, started
 from tests.conftest import Builds, Cli
 from tests.hub import Blob, Hub, Repo
-from tests.publishing import Publisher
 from tests.rows import counter
 from tests.running.tiny import make_tokenizer
 from tests.test_build_sources import squad
@@ -555,28 +554,6 @@ def test_a_blacklist_finds_what_rows_hold(sample_build: Path, tmp_path: Path) ->
     assert by_id["niah_single_1_4096/0/needle/0"] == needle
     assert by_id["niah_single_1_4096/0/answer/0"] == row.outputs[0]
     assert len(by_id) == table.num_rows == len({*by_id.values()})
-
-
-@pytest.mark.slow
-def test_an_export_of_a_folder_is_not_published_and_one_of_a_release_is(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
-) -> None:
-    assert publisher(builds(), repo, "1.0.0").code == 0
-    env = {**publisher.env(), "HF_HOME": str(tmp_path / "hf")}
-    for name, data in (("local", [builds()]), ("hub", [repo, "--revision", "v1.0.0"])):
-        asked = ("export", *data, "--for", "kvpress", "--out", tmp_path / name)
-        made = call_in(publisher.pool, "ruler-data", *asked, env=env)
-        assert made.returncode == 0, made.stderr
-    target = f"{repo}-kvpress"
-    publish = ("ruler-data", "publish")
-    local = call_in(publisher.pool, *publish, tmp_path / "local", "--repo", target, env=env)
-    assert local.returncode == 2 and "exported from a folder" in local.stderr
-    done = call_in(publisher.pool, *publish, tmp_path / "hub", "--repo", target, env=env)
-    assert done.returncode == 0, done.stderr
-    (tag,) = hub.repos[target].tags
-    assert tag in done.stdout
-    again = call_in(publisher.pool, *publish, tmp_path / "hub", "--repo", target, env=env)
-    assert again.returncode == 2 and "is published already" in again.stderr
 
 
 def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli) -> None:

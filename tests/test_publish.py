@@ -9,7 +9,7 @@ import pytest
 
 import ruler_builders
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.publish.release import closed_licences, unpinned_sources
+from ruler_builders.publish.plan import closed_licences, source_notes
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
 from tests.commands import call_in
@@ -351,7 +351,7 @@ def test_samples_and_unpinned_sources_are_published_only_when_asked(
     assert site.publish(folder, allowed=["sample"]).code == 0
     copy = copy_of(site.builds(), tmp_path)
     not_pinned(copy)
-    (line,) = unpinned_sources(manifest_of(copy))
+    (line,) = source_notes(manifest_of(copy))
     assert line == f"unpinned: SQuAD: sha256 {'5' * 64} is not the pinned one"
     assert "give --allow unpinned" not in site.publish(copy, allowed=["unpinned"]).said
 

@@ -108,7 +108,7 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     more = ("--allow", "sample", "--index", first)
     done = succeeded(owner.call(*asked, *more, "--dry-run"))
     assert "is published already" in done.stdout and owner.hub.writes() == []
-    assert f"{first}: {INDEX} would list dry/ruler-other v1.0.0" in done.stderr
+    assert owner.index("dry") == []
     owner.hub.create("dry/foreign")
     owner.hub.foreign_commit("dry/foreign", "data.csv")
     for repo, why in (("none", "the Hub does not have it"), ("foreign", "has no index.json and")):
@@ -134,13 +134,13 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
 
 
 def test_each_tokenizer_of_a_release_has_a_folder_and_a_repo() -> None:
-    builds = sibling_builds("acme/ruler", "1.0.0", "llama3,org/qwen3")
+    builds = sibling_builds("acme/ruler", "llama3,org/qwen3")
     assert [(build.tokenizer, build.repo, str(build.folder)) for build in builds] == [
         ("llama3", "acme/ruler", "dist/llama3"),
         ("org/qwen3", "acme/ruler-qwen3", "dist/qwen3"),
     ]
     with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
-        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3")
+        sibling_builds("acme/ruler", "llama3,llama3.3")
 
 
 def test_find_tells_rows_with_room_for_reasoning_from_the_plain_ones() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from ruler_builders.exchange.identify import Identities
     from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import BuiltManifest
-    from ruler_builders.publish.exports import PublishedExport
-    from ruler_builders.publish.release import Release
-    from ruler_builders.publish.siblings import Releases, SiblingBuild
+    from ruler_builders.publish.release import Release, Releases
+    from ruler_builders.publish.siblings import SiblingBuild
     from ruler_builders.rebuild import Verdict
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.wheel import Downloads
@@ -291,20 +291,30 @@ def show(
         UsageError: there is no such config or row, or the options contradict each other.
         RulerError: the folder has no card.
     """
-    if card or repo:
-        from ruler_builders.publish.card import shown_card
+    from ruler_builders import show
+    from ruler_data.dataset import open_source
+    from ruler_data.errors import UsageError
 
-        return shown_card(data, config, revision, repo, card=card)
-    from ruler_builders.show import show as find_row
+    if not card and not repo:
+        return show.show(data, config, index, revision, full=full)
+    if config or not card:
+        option = config or "--repo"
+        raise UsageError(f"{option}: --card shows the card of a dataset")
+    source = open_source(data, revision)
+    if not repo:
+        return show.card(source)
+    if source.release:
+        raise UsageError("--repo is for a folder; a release has its card")
+    from ruler_builders.publish.release import next_card
 
-    return find_row(data, config, index, revision, full=full)
+    return next_card(source.folder, repo)
 
 
 @checked
 def publish(
     folder: Annotated[
         Path | str | None,
-        Argument(help="Folder of a build or an export; none with --tokenizers."),
+        Argument(help="Folder of a build; none with --tokenizers."),
     ] = None,
     *,
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
@@ -327,10 +337,8 @@ def publish(
     haystack: Haystack = None,
     tokenizer: Tokenizer = None,
     workers: Workers = 1,
-) -> Release | Releases | PublishedExport:
+) -> Release | Releases:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
-
-    An export goes into a repo of its own; its rows are proved by the release that it was made from.
 
         ruler-data publish dist/llama3 --repo org/ruler --version 1.0.0 --dry-run
         ruler-data publish --tokenizers llama3,qwen3 --repo org/ruler
@@ -339,48 +347,43 @@ def publish(
         UsageError: it cannot be published with these options; nothing was written.
         RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
-    from ruler_builders.publish.exports import ABOUT, publish_export
-    from ruler_builders.publish.release import Release, parse_consents
-    from ruler_builders.publish.siblings import publish as publish_releases
+    from ruler_builders.publish.plan import parse_consents
+    from ruler_builders.publish.release import release
     from ruler_builders.publish.siblings import sibling_builds
     from ruler_builders.publish.version import Version
+    from ruler_builders.rebuild import verify as prove
     from ruler_builders.sources.library import chosen_sources
     from ruler_data.errors import UsageError
-    from ruler_data.manifest import FILENAME
     from ruler_data.terminal import tell
 
     if (folder is None) == (not tokenizers):
         raise UsageError("name a folder to publish, or --tokenizers to build and publish")
-    place = Path(folder or "")
-    if folder is not None and (place / ABOUT).is_file() and not (place / FILENAME).exists():
-        return publish_export(place, repo, version, private=private, dry_run=dry_run)
     allowed = parse_consents(allow)
-    folders = {repo: place}
+    number: Version | None = None
+    if version:
+        number = Version.parse(version)
+    folders = {repo: Path(folder or "")}
     if tokenizers:
-        builds = sibling_builds(repo, version, tokenizers)
+        builds = sibling_builds(repo, tokenizers)
         _build_missing(builds, sources, workers)
         folders = {sibling.repo: sibling.folder for sibling in builds}
         index = index or repo
-    wanted = Version.parse(version) if version else None
-    proof = {
-        "tokenizer": tokenizer,
-        "sources": chosen_sources(sources).folder,
-        "haystack": haystack,
-        "workers": workers,
-    }
-    releases = [
-        Release(
-            path, name, version=wanted, allowed=allowed, private=private, proof=proof, tell=tell
-        )
-        for name, path in folders.items()
-    ]
-    done = publish_releases(
-        releases,
-        tell,
+    library = chosen_sources(sources).folder
+    releases = release(
+        folders,
+        prove=partial(
+            prove, tokenizer=tokenizer, sources=library, haystack=haystack, workers=workers
+        ),
+        tell=tell,
+        version=number,
         index=index,
+        allowed=allowed,
+        private=private,
         dry_run=dry_run,
     )
-    return done if tokenizers else done[0]
+    if tokenizers:
+        return releases
+    return releases[0]
 
 
 def _build_missing(builds: list[SiblingBuild], sources: Path | str | None, workers: int) -> None:

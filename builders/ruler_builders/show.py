@@ -9,8 +9,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ruler_data.dataset import Rows, open_source
-from ruler_data.errors import UsageError
+from ruler_data.dataset import Rows, Source, open_source
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import read_bytes
 from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
 from ruler_data.names import counted, parse_config, quote
@@ -192,6 +193,22 @@ def show(
     if index >= configs[config].rows:
         raise UsageError(f"{config} has rows 0 to {configs[config].rows - 1}, not {index}")
     return ShownRow(config, Rows(source, config)[index], full)
+
+
+def card(source: Source) -> str:
+    """Return the card of a folder or a release, without its last line feed.
+
+    Raises:
+        RulerError: there is no card.
+    """
+    from ruler_builders.card import CARD_BYTES
+
+    if source.release:
+        source.release.fetch((), ["README.md"])
+    elif not (source.folder / "README.md").is_file():
+        raise RulerError(source.folder, "has no README.md; the same build command writes it again")
+    text = read_bytes(source.folder / "README.md", CARD_BYTES, "README.md")
+    return text.decode(errors="replace").removesuffix("\n")
 
 
 @dataclass(frozen=True)

@@ -367,6 +367,8 @@ def client() -> HfApi:
 
 def is_reachable() -> bool:
     """Whether the Hub accepts connections, found out in seconds; behind a proxy it is assumed."""
+    if offline():
+        return False
     url = urlsplit(constants.ENDPOINT)
     host = url.hostname or ""
     port = url.port or {"http": 80}.get(url.scheme, 443)

@@ -5,6 +5,7 @@ lost response, a race or a crash has the same effect as doing it once.
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +23,18 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined] # documented
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client, explain, one_line, refuses, with_retries
+from ruler_data.hub.client import (
+    NO_TOKEN,
+    client,
+    explain,
+    one_line,
+    refuses,
+    token,
+    with_retries,
+)
 
+#: Files of a commit by path.
+Tree = Mapping[str, RepoFile]
 #: The branch that releases are committed to.
 BRANCH = "main"
 # Statuses after which a step looks again:
@@ -124,24 +135,40 @@ def tags(repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def changed(before: Mapping[str, RepoFile], now: Mapping[str, RepoFile]) -> list[str]:
-    """Return the paths whose files changed or are gone."""
-    return [
-        path
-        for path, entry in before.items()
-        if path not in now or now[path].blob_id != entry.blob_id
-    ]
+def is_changed(path: str, before: Tree, now: Tree) -> bool:
+    """Whether a file is not the same in two commits, or only in one of them."""
+    hashes = [tree[path].blob_id if path in tree else "" for tree in (before, now)]
+    return hashes[0] != hashes[1]
 
 
-def missing(files: Iterable[PushFile], remote: Mapping[str, RepoFile]) -> list[PushFile]:
+def missing(files: Iterable[PushFile], remote: Tree) -> list[PushFile]:
     """Return the files that a repo does not hold with these bytes."""
     return [file for file in files if not file.is_held(remote.get(file.path))]
 
 
-def whoami() -> Mapping[str, Any]:
-    """Return the account of the token and its rights (`/api/whoami-v2`)."""
+def check_token(repos: Iterable[str], tell: Callable[[str], None]) -> str:
+    """Check the token's role before anything else; return what remains unknown.
+
+    Raises:
+        RulerError: the token may only read, or the Hub does not accept it.
+    """
+    if token() is None:  # of a dry run
+        return NO_TOKEN
+    if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
+        tell(f"note: the token is of a trusted publisher of {resource}; its role was not checked")
+        return ""
     account: Mapping[str, Any] = with_retries("the token", client().whoami)
-    return account
+    access = (account.get("auth") or {}).get("accessToken") or {}
+    if access.get("role") == "read":
+        raise RulerError("the token can only read; use one with write access")
+    name = account.get("name")
+    members = {name, *(org.get("name") for org in account.get("orgs") or ())}
+    for repo in repos:
+        owner = repo.partition("/")[0]
+        if owner not in members:
+            problem = f"the token is of {name}, who is not seen to belong to {owner}"
+            return f"{problem}, so whether it may write is not known"
+    return ""
 
 
 def check_card(repo: str, text: str) -> None:
@@ -177,7 +204,7 @@ def put_files(
     files: Sequence[PushFile] | Callable[[str], Sequence[PushFile]],
     message: str,
     *,
-    remove: Callable[[Mapping[str, RepoFile]], Iterable[str]] = lambda _: (),
+    remove: Callable[[Tree], Iterable[str]] = lambda _: (),
     kind: str = "dataset",
 ) -> tuple[str, list[str]]:
     """Upload files to a repo in one commit, unless it holds them already.

@@ -94,6 +94,30 @@ class Version(NamedTuple):
         return Change.MAJOR
 
 
+def choose_version(before: Version, change: Change, why: str, wanted: Version | None) -> Version:
+    """Return the version after another: the wanted one, or the next that fits the change.
+
+    Raises:
+        UsageError: the wanted version does not state this change, whose first difference is `why`.
+    """
+    fitting = before.after(change)
+    version = wanted or fitting
+    if version.says(before) is change:
+        return version
+    reason = f"since {before.tag}: {change.about}"
+    if why:
+        reason += f" ({why})"
+    if version == before:
+        reason = f"is published with other content, and a tag is never moved; {reason}"
+        reason = f"{version.tag} {reason}"
+    elif version < before:
+        reason = f"{before.tag} is published already; {reason}"
+    remedy = f"there is nothing to release after {before}"
+    if change:
+        remedy = f"this is {fitting}"
+    raise UsageError(f"version {version}: {reason}; {remedy}")
+
+
 def change(
     before: Manifest, after: Manifest, digest_of_first: Callable[[ConfigInfo, int], str]
 ) -> tuple[Change, str]:
