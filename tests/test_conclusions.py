@@ -17,7 +17,7 @@ from ruler_eval.scoring.scores import Scores
 from ruler_report import page, words
 from ruler_report.columns import MEAN
 from ruler_report.conclusion import BETTER, WORSE, Conclusion, conclude
-from ruler_report.contents import Options, contents_of
+from ruler_report.contents import Contents, Options
 from ruler_report.means import FEWEST
 from ruler_report.runs import Selection
 from tests.results import coin, refused_by_score, results_of, save, with_data
@@ -60,7 +60,7 @@ def test_narrowing_narrows_everything() -> None:
     assert {*flips["task"]} == {"vt"} and {*flips["length"]} == {4096} and flips["index"].max() < 30
     assert [*conclusion.failures(0).index] == [("vt", 4096)]
     assert conclusion.depth(0).empty and conclusion.cost(0).lines == 30
-    shown = contents_of(conclusion, Options(draws=False))
+    shown = Contents(conclusion, Options(draws=False))
     assert not any("cwe" in table.markdown() for table in shown.tables)
     with pytest.raises(UsageError, match="has no such config"):
         Selection(["qa_1"]).of(run_of("a", 0.5))

@@ -72,7 +72,7 @@ def test_every_picture_that_a_page_names_is_a_file_and_each_is_there_for_papers(
     named = {*re.findall(r"(?<=[(])figures/([\w-]+)\.png", text)}
     files = {path.name for path in (written / "figures").iterdir()}
     assert files == {f"{name}.{kind}" for name in named for kind in ("png", "pdf")}
-    assert len(named) == 3
+    assert len(named) == 4
 
 
 def test_rows_that_flipped_stand_there_with_their_texts(written: Path) -> None:

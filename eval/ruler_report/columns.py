@@ -14,9 +14,6 @@ Name = tuple[str | None, int | None]
 #: The mean over the frame.
 MEAN: Name = (None, None)
 
-#: The paper's averages over lengths.
-AVERAGES = ("avg", "wavg_inc", "wavg_dec")
-
 
 @dataclass(frozen=True)
 class Column:
@@ -61,18 +58,3 @@ def columns_of(frame: Frame, category_of: Mapping[str, str]) -> dict[Name, Colum
         for length in lengths:
             columns[task, length] = Column((task,), (length,))
     return columns
-
-
-def weights(lengths: int, kind: str) -> Floats:
-    """Return the weights of lengths, shortest first; they add up to 1.
-
-    `kind` is `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing). The paper does not
-    print the weights 1 to 6 (arXiv 2404.06654, Table 3); they reproduce every printed wAvg.
-
-    >>> weights(3, "wavg_inc") * 6
-    array([1., 2., 3.])
-    """
-    rising = np.arange(1, lengths + 1, dtype=np.float64)
-    by_kind = {"avg": np.ones(lengths), "wavg_inc": rising, "wavg_dec": rising[::-1]}
-    chosen = by_kind[kind]
-    return np.asarray(chosen / chosen.sum())

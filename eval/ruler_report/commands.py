@@ -77,7 +77,7 @@ def report(
     """
     from ruler_report import page
     from ruler_report.conclusion import conclude
-    from ruler_report.contents import Options, contents_of
+    from ruler_report.contents import Options
     from ruler_report.runs import Selection, find_runs, listed
 
     places = listed(runs)
@@ -87,8 +87,7 @@ def report(
     found = find_runs(places, Selection.parse(tasks, lengths, rows), name, data)
     conclusion = conclude(found, partial=partial, claimed=claimed, force=force)
     options = Options(draws=pictures, is_board=board, procedure=procedure, data=data)
-    content = contents_of(conclusion, options)
-    return page.write(page.Report(conclusion, content, is_board=board), folder)
+    return page.write(conclusion, options, folder)
 
 
 @checked

@@ -1,22 +1,22 @@
 """The contents of a report, in reading order: a first screen, then chapters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
 from ruler_data.names import config_name
 from ruler_data.progress import track
 from ruler_eval.scoring.labels import MEANINGS
-from ruler_eval.scoring.run_rows import texts_of_run
+from ruler_eval.scoring.run_rows import Text, Texts
 from ruler_report import pictures, procedures, tables, words
 from ruler_report.conclusion import Conclusion
-from ruler_report.drawing import NO_PICTURES, Drawing, Picture, can_draw, render
+from ruler_report.pictures import Picture
 from ruler_report.typesetting import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 #: Rows that are shown of each kind, and characters of a text.
 SHOWN, LONGEST = 3, 300
@@ -54,6 +54,12 @@ class Section:
     folded: str = ""
     examples: Sequence[Example] = ()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has anything to show."""
+        has_rows = any(table.rows for table in self.tables)
+        return bool(self.pictures or has_rows or self.examples or self.text)
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -61,8 +67,8 @@ class Chapter:
 
     title: str
     anchor: str
-    sections: tuple[Section, ...]
-    folded: bool = False
+    sections: Sequence[Section]
+    folded: bool
 
 
 @dataclass(frozen=True)
@@ -82,30 +88,107 @@ class Options:
     data: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contents:
-    """What a page shows.
+    """What a page shows of a conclusion."""
 
-    Attributes:
-        title: of the page.
-        warnings: runs that `score` refuses, and others without a rank.
-        headline: the first sentence; `further` are those after it.
-        first: the tables and pictures of the first screen.
-        chapters: below it.
-    """
+    conclusion: Conclusion
+    options: Options
 
-    title: str
-    warnings: Sequence[str]
-    headline: str
-    further: Sequence[str]
-    first: Section
-    chapters: Sequence[Chapter]
-    frame: str
-    validity: Sequence[str]
-    notes: Sequence[str]
-    about: str
+    @cached_property
+    def warnings(self) -> list[str]:
+        """Runs that `score` refuses, and others without a rank."""
+        return words.warnings(self.conclusion)
+
+    @cached_property
+    def headline(self) -> str:
+        """The first sentence."""
+        return words.headline(self.conclusion)
+
+    @cached_property
+    def further(self) -> list[str]:
+        """The sentences after it."""
+        return words.further(self.conclusion)
+
+    @cached_property
+    def basis(self) -> str:
+        """The rows in question, and what the runs have in common."""
+        return f"{words.frame_line(self.conclusion)}. {words.about(self.conclusion)}."
+
+    @cached_property
+    def validity(self) -> list[str]:
+        """What the scores of each run rest on."""
+        return words.validity_lines(self.conclusion)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What a reader must know of the runs."""
+        notes = words.notes(self.conclusion)
+        if self.options.draws and not pictures.can_draw():
+            notes.append(pictures.NO_PICTURES)
+        return notes
+
+    @cached_property
+    def first(self) -> Section:
+        """The tables and pictures of the first screen."""
+        conclusion = self.conclusion
+        if self.options.is_board:
+            return Section(tables=[tables.board(conclusion)])
+        shown = [tables.scores(conclusion)]
+        if self._has_tasks_first:
+            shown.append(tables.task_means(conclusion))
+        return Section(pictures=self._drawn(self._first_pictures()), tables=shown)
 
     @property
+    def _has_tasks_first(self) -> bool:
+        """Whether the tasks of the runs stand side by side on the first screen."""
+        return 1 < len(self.conclusion.runs) <= tables.SIDE_BY_SIDE
+
+    @property
+    def _has_depths_first(self) -> bool:
+        """Whether retrieval by depth and length of each run is on the first screen."""
+        return len(self.conclusion.runs) <= 2
+
+    def _first_pictures(self) -> Iterator[Picture | None]:
+        conclusion = self.conclusion
+        yield pictures.lengths_picture(conclusion)
+        if not self._has_depths_first:
+            yield pictures.depths_picture(conclusion)
+            return
+        for run in conclusion.order:
+            yield pictures.depth_picture(conclusion, run)
+
+    def _drawn(self, drawings: Iterable[Picture | None]) -> list[Picture]:
+        """Return the pictures that there are; none is drawn where none is wanted."""
+        if not (self.options.draws and pictures.can_draw()):
+            return []
+        return [picture for picture in drawings if picture]
+
+    @cached_property
+    def chapters(self) -> list[Chapter]:
+        """The chapters that have anything to show."""
+        if self.options.is_board:
+            return []
+        conclusion = self.conclusion
+        base = conclusion.names[conclusion.base]
+        plans: list[tuple[str, str, Callable[[], Iterator[Section]]]] = [
+            ("Tasks", "tasks", self._tasks),
+            (f"Compared with {base}", "compared", self._compared),
+            ("Where scores are lost", "lost", self._losses),
+            ("Cost, effective lengths, published scores", "context", self._context),
+        ]
+        plans += [
+            (conclusion.names[run], f"run{run + 1}", partial(self._run, run))
+            for run in conclusion.order
+        ]
+        chapters = []
+        for title, anchor, make in track(plans, "writing the report"):
+            sections = [section for section in make() if section.is_there]
+            if sections:
+                chapters.append(Chapter(title, anchor, sections, anchor.startswith("run")))
+        return chapters
+
+    @cached_property
     def sections(self) -> list[Section]:
         """All sections, in reading order."""
         sections = [self.first]
@@ -123,97 +206,12 @@ class Contents:
         """All tables, in reading order."""
         return [table for section in self.sections for table in section.tables]
 
-
-def contents_of(conclusion: Conclusion, options: Options) -> Contents:
-    """Return what a page shows of a conclusion."""
-    return _Builder(conclusion, options).contents()
-
-
-@dataclass
-class _Builder:
-    """Makes the contents of a page."""
-
-    conclusion: Conclusion
-    options: Options
-    texts: dict[int, "_Texts"] = field(default_factory=dict)
-
-    def contents(self) -> Contents:
-        """Return all of it."""
-        conclusion = self.conclusion
-        notes = words.notes(conclusion)
-        if self.options.draws and not can_draw():
-            notes.append(NO_PICTURES)
-        chapters: list[Chapter] = []
-        if not self.options.is_board:
-            chapters += self._chapters()
-        return Contents(
-            title=words.title(conclusion),
-            warnings=words.warnings(conclusion),
-            headline=words.headline(conclusion),
-            further=words.further(conclusion),
-            first=self._first(),
-            chapters=chapters,
-            frame=words.frame_line(conclusion),
-            validity=words.validity_lines(conclusion),
-            notes=notes,
-            about=words.about(conclusion),
-        )
-
-    def _chapters(self) -> Iterator[Chapter]:
-        """Yield the chapters that have anything to show."""
-        conclusion = self.conclusion
-        base = conclusion.names[conclusion.base]
-        plans: list[tuple[str, str, Callable[[], Iterator[Section]]]] = [
-            ("Tasks", "tasks", self._tasks),
-            (f"Compared with {base}", "compared", self._compared),
-            ("Where scores are lost", "lost", self._losses),
-            ("Cost, effective lengths, published scores", "context", self._context),
-        ]
-        plans += [
-            (conclusion.names[run], f"run{run + 1}", partial(self._run, run))
-            for run in conclusion.order
-        ]
-        for title, anchor, make in track(plans, "writing the report"):
-            sections = tuple(section for section in make() if _is_there(section))
-            if sections:
-                yield Chapter(title, anchor, sections, folded=anchor.startswith("run"))
-
-    def _drawn(self, drawings: Iterable[Drawing | None]) -> tuple[Picture, ...]:
-        """Return the pictures of drawings that are there."""
-        if not (self.options.draws and can_draw()):
-            return ()
-        return tuple(render(drawing) for drawing in drawings if drawing)
-
-    def _first(self) -> Section:
-        """Return the tables and pictures of the first screen."""
-        conclusion = self.conclusion
-        if self.options.is_board:
-            return Section(tables=[tables.scores(conclusion)])
-        depth = pictures.depth_picture(conclusion)
-        if len(conclusion.runs) > 2:
-            depth = pictures.depth_by_run(conclusion)
-        drawn = self._drawn([pictures.lengths_picture(conclusion), depth])
-        shown = [tables.scores(conclusion)]
-        if self._has_tasks_first:
-            shown.append(tables.task_means(conclusion))
-        return Section(pictures=drawn, tables=shown)
-
-    @property
-    def _has_tasks_first(self) -> bool:
-        """Whether the tasks of the runs stand side by side on the first screen."""
-        return 1 < len(self.conclusion.runs) <= tables.SIDE_BY_SIDE
-
     def _tasks(self) -> Iterator[Section]:
-        conclusion = self.conclusion
-        if len(conclusion.runs) > tables.SIDE_BY_SIDE:
-            yield Section("Each task", tables=[tables.task_means(conclusion)])
-        drawing = pictures.tasks_picture(conclusion)
-        yield Section("Each task by length", pictures=self._drawn([drawing]))
+        if len(self.conclusion.runs) > tables.SIDE_BY_SIDE:
+            yield Section(tables=[tables.task_means(self.conclusion)])
 
     def _compared(self) -> Iterator[Section]:
         conclusion = self.conclusion
-        drawing = pictures.differences_picture(conclusion)
-        yield Section(pictures=self._drawn([drawing]))
         for run in conclusion.compared:
             sentence = words.compare_sentence(conclusion, run)
             yield Section(tables=[tables.comparison(conclusion, run)], folded=sentence)
@@ -224,134 +222,102 @@ class _Builder:
         """Return the rows that flipped between the base and a run, with some texts."""
         conclusion = self.conclusion
         base = conclusion.base
-        lost, won = conclusion.flip_counts(run)
         names = conclusion.names[base], conclusion.names[run]
+        flips = conclusion.flips(run)
+        is_lost = flips["score"] < flips["score_base"]
+        lost = flips[is_lost]
+        won = flips[~is_lost]
         title = (
-            f"Rows that flipped: {lost:,} right in {names[0]} alone, {won:,} right in {names[1]} "
-            "alone"
+            f"Rows that flipped: {len(lost):,} right in {names[0]} alone, {len(won):,} right in "
+            f"{names[1]} alone"
         )
+        shown = [*lost.head(SHOWN).itertuples(), *won.head(SHOWN).itertuples()]
+        configs = [config_name(flip.task, flip.length) for flip in shown]
+        keys_of_base = [(name, flip.index_base) for name, flip in zip(configs, shown, strict=True)]
+        keys = [(name, flip.index) for name, flip in zip(configs, shown, strict=True)]
+        texts_of_base = self._texts(base, keys_of_base)
+        texts = self._texts(run, keys)
         examples = []
-        for flip in self._shown_flips(run):
-            config = config_name(flip.task, flip.length)
-            old = self._texts_of(base).get((config, flip.index_base))
-            new = self._texts_of(run).get((config, flip.index))
-            if old and new:
+        for flip, key_of_base, key in zip(shown, keys_of_base, keys, strict=True):
+            if key_of_base in texts_of_base and key in texts:
                 scores = f"{100 * flip.score_base:.0f} and {100 * flip.score:.0f}"
-                row = f"{config}/{flip.index_base}: {scores}"
-                examples.append(_example(row, old, {names[0]: old[2], names[1]: new[2]}))
+                row = f"{key_of_base[0]}/{key_of_base[1]}: {scores}"
+                old = texts_of_base[key_of_base]
+                answers = {names[0]: old.answer, names[1]: texts[key].answer}
+                examples.append(_example(row, old, answers))
         if examples:
             return Section(title, examples=examples, folded="Some of them")
         return Section(
             title, text="The texts need the answers and the rows of the runs, which are not here."
         )
 
-    def _shown_flips(self, run: int) -> list["pd.core.frame.Pandas"]:
-        """Return the first rows that only the base has right, and that only the run has right."""
-        flipped = self.conclusion.flips(run)
-        is_lost = flipped["score"] < flipped["score_base"]
-        lost = flipped[is_lost].head(SHOWN)
-        won = flipped[~is_lost].head(SHOWN)
-        return [*lost.itertuples(), *won.itertuples()]
-
     def _losses(self) -> Iterator[Section]:
-        conclusion = self.conclusion
-        if len(conclusion.runs) > 2:
-            drawing = pictures.depth_picture(conclusion)
-            yield Section("Retrieval by depth and length", pictures=self._drawn([drawing]))
-        title = "How answers failed"
-        kinds = tables.failure_shares(conclusion)
-        if kinds.rows:
-            meanings = [f"{row[0]} ({MEANINGS[str(row[0])]})" for row in kinds.rows]
-            yield Section(title, tables=[kinds], text=f"{'; '.join(meanings)}.")
-        else:
-            text = "No answer lost points or named more than the gold answers."
-            yield Section(title, text=text)
+        kinds = tables.failure_shares(self.conclusion)
+        meanings = [f"{row[0]} ({MEANINGS[str(row[0])]})" for row in kinds.rows]
+        text = "No answer lost points or named more than the gold answers."
+        if meanings:
+            text = f"{'; '.join(meanings)}."
+        yield Section("How answers failed", tables=[kinds], text=text)
 
     def _context(self) -> Iterator[Section]:
         conclusion = self.conclusion
         yield Section("What answers cost", tables=[tables.costs(conclusion)])
         yield Section("Effective lengths", tables=[tables.effective_lengths(conclusion)])
-        beside = [*tables.beside_published(conclusion)]
+        beside = [*procedures.beside_published(conclusion)]
         yield Section(tables=beside, folded="Beside published scores")
 
     def _run(self, run: int) -> Iterator[Section]:
         conclusion = self.conclusion
         yield Section("Scores", tables=[tables.by_task(conclusion, run)])
+        if not self._has_depths_first:
+            depth = self._drawn([pictures.depth_picture(conclusion, run)])
+            yield Section("Retrieval by depth and length", pictures=depth)
         for folded, table in procedures.tables_of(conclusion, run, self.options.procedure):
             yield Section(tables=[table], folded=folded)
         yield Section("How answers failed", tables=[tables.failures(conclusion, run)])
-        for kind, examples in self._failures(run):
-            yield Section(examples=examples, folded=f"{kind}: {MEANINGS.get(kind, '')}")
+        if len(conclusion.runs) <= FEW:
+            yield from self._failures(run)
         yield Section("How it was run", tables=[tables.facts(conclusion.runs[run])])
 
-    def _failures(self, run: int) -> Iterator[tuple[str, list[Example]]]:
+    def _failures(self, run: int) -> Iterator[Section]:
         """Yield some failed rows of each kind with their texts."""
-        if len(self.conclusion.runs) > FEW:
-            return
-        failed = _failed(self.conclusion.lines(run))
-        for kind, lines in failed.items():
+        lines = self.conclusion.lines(run)
+        failed = lines[lines["label"].notna()].groupby("label", sort=False, observed=True)
+        first = failed.head(SHOWN)
+        rows = [(config_name(line.task, line.length), line) for line in first.itertuples()]
+        texts = self._texts(run, [(config, line.index) for config, line in rows])
+        for kind, meaning in MEANINGS.items():
             examples = []
-            for line in lines:
-                text = self._texts_of(run).get((config_name(line.task, line.length), line.index))
-                if text:
-                    row = f"{config_name(line.task, line.length)}/{line.index}"
-                    title = f"{row}: scored {100 * line.official:.0f}"
-                    examples.append(_example(title, text, {"answer": text[2]}))
-            if examples:
-                yield kind, examples
+            for config, line in rows:
+                text = texts.get((config, line.index))
+                if line.label == kind and text:
+                    title = f"{config}/{line.index}: scored {100 * line.official:.0f}"
+                    examples.append(_example(title, text, {"answer": text.answer}))
+            yield Section(examples=examples, folded=f"{kind}: {meaning}")
 
-    def _texts_of(self, run: int) -> "_Texts":
-        """Return the texts of the rows of a run that a page shows; none where they are not here."""
-        if run not in self.texts:
-            self.texts[run] = self._read_texts(run)
-        return self.texts[run]
+    def _texts(self, run: int, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Text]:
+        """Return the texts of rows of a run; none where they are not here."""
+        if run not in self._readers:
+            self._readers[run] = self._reader_of(run)
+        reader = self._readers[run]
+        if reader is None:
+            return {}
+        return reader.of(keys)
 
-    def _read_texts(self, run: int) -> "_Texts":
+    @cached_property
+    def _readers(self) -> dict[int, Texts | None]:
+        return {}
+
+    def _reader_of(self, run: int) -> Texts | None:
         scores = self.conclusion.runs[run]
         if scores.path is None or scores.claimed:
-            return {}
-        keys = {
-            (config_name(line.task, line.length), int(line.index))
-            for lines in _failed(self.conclusion.lines(run)).values()
-            for line in lines
-        }
-        for rival in self.conclusion.compared:
-            for flip in self._shown_flips(rival):
-                config = config_name(flip.task, flip.length)
-                if run == self.conclusion.base:
-                    keys.add((config, int(flip.index_base)))
-                elif run == rival:
-                    keys.add((config, int(flip.index)))
+            return None
         try:
-            return texts_of_run(scores.path, keys, self.options.data)
+            return Texts(scores.path, self.options.data)
         except (RulerError, OSError):
-            return {}
+            return None
 
 
-#: Question, gold answers and answer, by config and index.
-_Texts = dict[tuple[str, int], tuple[str, tuple[str, ...], str]]
-
-
-def _failed(lines: "pd.DataFrame") -> dict[str, list["pd.core.frame.Pandas"]]:
-    """Return the first failed lines of each kind."""
-    failed = lines[lines["label"].notna()]
-    kinds = {}
-    for kind in MEANINGS:
-        of_kind = failed[failed["label"] == kind].head(SHOWN)
-        if len(of_kind):
-            kinds[kind] = [*of_kind[["task", "length", "index", "official"]].itertuples()]
-    return kinds
-
-
-def _example(
-    title: str, text: tuple[str, tuple[str, ...], str], answers: Mapping[str, str]
-) -> Example:
-    question, outputs, _ = text
+def _example(title: str, text: Text, answers: Mapping[str, str]) -> Example:
     short = {name: answer[:LONGEST] for name, answer in answers.items()}
-    return Example(title, question[-LONGEST:], ", ".join(outputs), short)
-
-
-def _is_there(section: Section) -> bool:
-    """Whether a section has anything to show."""
-    has_rows = any(table.rows for table in section.tables)
-    return bool(section.pictures or has_rows or section.examples or section.text)
+    return Example(title, text.question[-LONGEST:], ", ".join(text.outputs), short)

@@ -1,9 +1,9 @@
-"""The paper's effective length and its ranks.
+"""The paper's effective length.
 
 Source: RULER, arXiv 2404.06654, section 4 and the captions of its Tables 3 and 12-16.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ruler_data.tasks import TASKS
@@ -87,15 +87,6 @@ def possible_lengths(means: Mapping[int, Estimate | Gap], bar: float) -> list[in
         if mean.low is not None and mean.low >= bar:
             return possible
     return [*possible, 0]
-
-
-def ranks(values: Sequence[float]) -> list[int]:
-    """Return the rank of each value, the largest first; equal values share the better rank.
-
-    >>> ranks([70.0, 90.0, 70.0, 60.0])
-    [2, 1, 2, 4]
-    """
-    return [1 + sum(rival > value for rival in values) for value in values]
 
 
 def paper_length(means: Means, run: int, threshold: float) -> EffectiveLength | None:

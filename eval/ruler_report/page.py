@@ -1,9 +1,11 @@
-"""The files of a report: page, Markdown, pictures, CSV, JSON, LaTeX."""
+"""What a report and a comparison print and write: page, Markdown, pictures, CSV, JSON, LaTeX."""
 
+import base64
 import csv
+import hashlib
 import io
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,10 @@ from ruler_data.files import refuse_links, write_bytes, write_file
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import counted, quote
 from ruler_eval.running.run_dir import RUN_FILE
-from ruler_report import board, words
+from ruler_report import words
 from ruler_report.columns import MEAN, Name
 from ruler_report.conclusion import Conclusion
-from ruler_report.contents import Contents
-from ruler_report.drawing import COLOURS
+from ruler_report.contents import Contents, Options
 from ruler_report.effective_length import EffectiveLength
 from ruler_report.frame import Cell
 from ruler_report.margin import MarginTest
@@ -32,9 +33,6 @@ from ruler_report.typesetting import (
     spreadsheet,
 )
 
-#: Signs of the markers in pictures.
-SIGNS = "●■◆▲▼✚✖★◀▶⬟⬢"
-
 #: What a folder holds, by a file in it.
 HOLDS = {MANIFEST: "a dataset", RUN_FILE: "a run"}
 
@@ -44,16 +42,17 @@ class Report(Printable):
     """A report of one or several runs; it prints as its first sentence and its first table.
 
     Attributes:
-        conclusion: what it is printed from.
         contents: what its page shows.
-        is_board: whether that is a table to sort.
         file: the page that was written; None before.
     """
 
-    conclusion: Conclusion
     contents: Contents
-    is_board: bool = False
     file: Path | None = None
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """What it is printed from."""
+        return self.contents.conclusion
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -77,7 +76,7 @@ class Report(Printable):
         """Return the first sentence, the first table, what scores rest on, and the file."""
         lines: list[Table | str] = [self.contents.headline, self.contents.first.tables[0]]
         lines += self.contents.further
-        lines += [self.contents.frame, *self.contents.validity]
+        lines += [words.frame_line(self.conclusion), *self.contents.validity]
         if self.file:
             pictures = counted(len(self.contents.pictures), "picture")
             tables = counted(len(self.contents.tables), "table")
@@ -86,7 +85,7 @@ class Report(Printable):
 
     def to_record(self) -> dict[str, Any]:
         """Return the conclusion as plain values, as in `report.json`."""
-        record = record_of(self.conclusion, compares=not self.is_board)
+        record = record_of(self.conclusion, compares=not self.contents.options.is_board)
         return record | {"file": str(self.file or "")}
 
 
@@ -229,28 +228,24 @@ def _differences(conclusion: Conclusion, run: int) -> dict[str, Any]:
     }
 
 
-def html_page(conclusion: Conclusion, contents: Contents, *, sorts: bool) -> str:
+def html_page(contents: Contents) -> str:
     """Return the report as one self-contained page; no script runs but that which sorts a board."""
-    sortable = {"board": "", "script": "", "policy": ""}
-    if sorts:
-        script = board.script()
-        table = board.html(conclusion)
-        sortable = {"board": table, "script": script, "policy": board.policy(script)}
+    script = ""
+    policy = ""
+    if contents.options.is_board:
+        script = (TEMPLATES / "board.js").read_text(encoding="utf-8").strip()
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = f"script-src 'sha256-{digest}'; "
     return render(
         "report.html.j2",
         page=contents,
-        style=_style(),
-        signs=SIGNS,
+        title=words.title(contents.conclusion),
+        style=(TEMPLATES / "report.css").read_text(encoding="utf-8").strip(),
+        script=script,
+        policy=policy,
         spelled=words.SPELLED,
         families=words.FAMILIES,
-        **sortable,
     )
-
-
-def _style() -> str:
-    """Return the style sheet with the colours of series."""
-    colours = "".join(f"--s{number}: {colour}; " for number, colour in enumerate(COLOURS))
-    return f":root {{ {colours}}}\n{(TEMPLATES / 'report.css').read_text(encoding='utf-8').strip()}"
 
 
 def folder_to_write(out: str | Path) -> Path:
@@ -266,23 +261,22 @@ def folder_to_write(out: str | Path) -> Path:
     return folder
 
 
-def write(report: Report, folder: Path) -> Report:
-    """Write the files of a report, and return it with its page."""
-    conclusion = report.conclusion
-    contents = report.contents
+def write(conclusion: Conclusion, options: Options, folder: Path) -> Report:
+    """Write the files of a report, and return it."""
+    contents = Contents(conclusion, options)
     page = folder / "index.html"
+    report = Report(contents, page)
     for picture in contents.pictures:
         write_bytes(folder / "figures" / f"{picture.name}.png", picture.png)
         write_bytes(folder / "figures" / f"{picture.name}.pdf", picture.pdf)
     write_file(folder / "report.csv", csv_text(conclusion))
-    record = json.dumps(
-        record_of(conclusion, compares=not report.is_board), indent=1, allow_nan=False
-    )
-    write_file(folder / "report.json", f"{record}\n")
+    record = record_of(conclusion, compares=not options.is_board)
+    write_file(folder / "report.json", f"{json.dumps(record, indent=1, allow_nan=False)}\n")
     write_file(folder / "report.tex", contents.first.tables[0].latex())
-    write_file(folder / "report.md", render("report.md.j2", page=contents))
-    write_file(page, html_page(conclusion, contents, sorts=report.is_board))
-    return replace(report, file=page)
+    title = words.title(conclusion)
+    write_file(folder / "report.md", render("report.md.j2", page=contents, title=title))
+    write_file(page, html_page(contents))
+    return report
 
 
 #: Columns of `report.csv`; scores are in percent.

@@ -7,18 +7,19 @@ files in `published/` are the tables; its SOURCES.md says where they come from.
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from pathlib import Path
+from statistics import fmean
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.tasks import TASKS
 from ruler_eval.running.run_dir import RunInfo
-from ruler_report.conclusion import Conclusion
+from ruler_report.conclusion import Conclusion, group_of
 from ruler_report.typesetting import Table, format_length, format_number
 
 FOLDER = Path(__file__).parent / "published"
@@ -35,6 +36,9 @@ MEASURED_ON = {
 #: The last version of the paper, which runs are shown beside.
 PAPER = "paper-2024-08"
 
+#: Its tables of the mean over all tasks, by whose models they have.
+OVERALL = {"aligned": "3", "base": "12"}
+
 
 @dataclass(frozen=True)
 class Published:
@@ -45,17 +49,27 @@ class Published:
         model: as printed; upstream marks with `*` scores that the authors of the model report.
         effective: length in tokens; 0 for `<4K`.
         scores: by length in tokens.
-        averages: `avg`, `wavg_inc`, `wavg_dec`.
-        ranks: of the last two.
     """
 
     table: str
     group: str
     model: str
     effective: int | None
-    scores: dict[int, float]
-    averages: dict[str, float]
-    ranks: dict[str, int]
+    scores: Mapping[int, float]
+
+    @property
+    def average(self) -> float | None:
+        """The mean over the paper's lengths; None where one is missing."""
+        if {*self.scores} != {*LENGTHS}:
+            return None
+        return fmean(self.scores.values())
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its cells in a table."""
+        scores = [format_number(self.scores.get(length), 1) for length in LENGTHS]
+        effective = format_length(self.effective, max(self.scores)).replace("none", "<4K")
+        return self.model, *scores, format_number(self.average, 1), effective
 
 
 @cache
@@ -70,21 +84,57 @@ def published(name: str) -> tuple[Published, ...]:
 
 
 def _line(line: dict[str, str]) -> Published:
-    effective = line["effective"].lstrip(">")
-    averages = ("avg", "wavg_inc", "wavg_dec")
+    effective = line["effective"].lstrip(">").replace("<4096", "0")
     return Published(
         table=line["table"],
         group=line["group"],
         model=line["model"],
-        effective=int(effective.replace("<4096", "0")) if effective else None,
+        effective=int(effective) if effective else None,
         scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
-        averages={name: float(line[name]) for name in averages if line[name]},
-        ranks={
-            f"wavg_{name}": int(line[f"rank_{name}"])
-            for name in ("inc", "dec")
-            if line[f"rank_{name}"]
-        },
     )
+
+
+def beside_published(conclusion: Conclusion) -> Iterator[Table]:
+    """Yield tables of published scores with the runs that can be compared with them."""
+    if {*conclusion.frame.lengths}.isdisjoint(LENGTHS):
+        return
+    for group, number in OVERALL.items():
+        runs = [
+            run
+            for run in conclusion.order
+            if group_of(conclusion.runs[run]) == group and conclusion.paper_length(run)
+        ]
+        if runs:
+            yield _beside_paper(conclusion, runs, group, number)
+
+
+def _beside_paper(conclusion: Conclusion, runs: Sequence[int], group: str, number: str) -> Table:
+    """Return a table of the paper with some runs in it."""
+    data = [conclusion.runs[run].run.data for run in runs]
+    where = "on rows of this edition with other questions"
+    behind_names = ""
+    if {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}:
+        where = "on other rows"
+        behind_names = f", {where}"
+    lines_of_runs = []
+    for run in runs:
+        values = {length: conclusion.value((None, length), run) for length in LENGTHS}
+        scores = {length: value for length, value in values.items() if value is not None}
+        reach = conclusion.paper_length(run)
+        effective = reach.length if reach else None
+        name = f"{conclusion.names[run]}{behind_names}"
+        lines_of_runs.append(Published(number, group, name, effective, scores))
+    lines = [line for line in published(PAPER) if (line.table, line.group) == (number, group)]
+    lines = [line for line in lines if line.average is not None] + lines_of_runs
+    lines.sort(key=lambda line: -(line.average or 0.0))
+    caption = (
+        f"13 tasks, beside the paper's {group} models (Table {number} of arXiv 2404.06654v3, most "
+        f"likely measured on {MEASURED_ON[PAPER]}), sorted by the average; the runs are {where}, "
+        "so they are not paired with these and have no intervals"
+    )
+    head = ("model", *map(format_length, LENGTHS), "average", "effective")
+    marked = tuple(place for place, line in enumerate(lines) if line in lines_of_runs)
+    return Table(f"published-{group}", caption, head, tuple(line.cells for line in lines), marked)
 
 
 #: Normal quantile of a 95 % interval.

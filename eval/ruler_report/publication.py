@@ -23,7 +23,7 @@ from ruler_data.views import template
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.scoring.scores import FILENAME, Scores, load_scores, write_scores
-from ruler_report import tables, words
+from ruler_report import procedures, tables, words
 from ruler_report.conclusion import conclude
 from ruler_report.typesetting import Printable, markdown_text
 
@@ -161,7 +161,7 @@ def results_card(scores: Scores, repo: str) -> str:
     }
     shown = [tables.scores(conclusion), tables.by_task(conclusion, 0)]
     shown += [tables.effective_lengths(conclusion), tables.failures(conclusion, 0)]
-    shown += tables.beside_published(conclusion)
+    shown += procedures.beside_published(conclusion)
     return template("results.md.j2").render(
         front_matter=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=False, width=100),
         model=markdown_text(scores.run.model),

@@ -1,18 +1,15 @@
 """The tables of a report; every form of it shows the same ones, read from its conclusion."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ruler_data.names import counted
-from ruler_data.tasks import Category
 from ruler_eval.scoring.labels import MEANINGS
 from ruler_eval.scoring.scores import Scores
-from ruler_report.columns import AVERAGES, MEAN, Name, weights
-from ruler_report.conclusion import Conclusion, group_of
-from ruler_report.effective_length import EffectiveLength, ranks
+from ruler_report.columns import MEAN, Name
+from ruler_report.conclusion import Conclusion
+from ruler_report.effective_length import EffectiveLength
 from ruler_report.means import Estimate, Gap
-from ruler_report.procedures import LENGTHS, MEASURED_ON, PAPER, Published, published
 from ruler_report.typesetting import (
     Cell,
     Number,
@@ -21,17 +18,11 @@ from ruler_report.typesetting import (
     format_number,
     format_share,
     format_signed,
+    name_of,
     visible,
 )
 from ruler_report.words import format_ranks
 
-CATEGORIES: tuple[Category, ...] = get_args(Category)
-#: Tables of the paper that a run is shown beside, by what they are the mean of.
-PUBLISHED = {
-    "aligned": {None: "3"} | {name: str(n) for n, name in enumerate(CATEGORIES, 13)},
-    "base": {None: "12"} | {name: str(n) for n, name in enumerate(CATEGORIES, 13)},
-}
-AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
 #: Runs that stand side by side; more stand below each other.
 SIDE_BY_SIDE = 6
 #: Behind a difference that its family shows.
@@ -67,7 +58,14 @@ def scores(conclusion: Conclusion) -> Table:
     """Return the first table of a page: tasks by lengths of one run, or a line for each run."""
     if len(conclusion.runs) == 1:
         return _grid(conclusion, 0)
-    return _lines(conclusion)
+    return _lines(conclusion, "scores", [(None, length) for length in conclusion.frame.lengths])
+
+
+def board(conclusion: Conclusion) -> Table:
+    """Return a line for each run, with its categories, however many runs; a page sorts it."""
+    names: list[Name] = [(None, length) for length in conclusion.frame.lengths]
+    names += [(category, None) for category in conclusion.categories]
+    return _lines(conclusion, "board", names)
 
 
 #: What a score is.
@@ -96,11 +94,10 @@ def _grid(conclusion: Conclusion, run: int) -> Table:
     return Table("scores", caption, head, tuple(rows), (len(rows) - 2, len(rows) - 1))
 
 
-def _lines(conclusion: Conclusion) -> Table:
-    """Return rank, mean, effective length and means by length of every run."""
+def _lines(conclusion: Conclusion, title: str, names: Sequence[Name]) -> Table:
+    """Return rank, mean, effective length and some more means of every run."""
     score_beside = conclusion.beside_name
-    lengths = conclusion.frame.lengths
-    head = ("run", "rank", "mean", score_beside, "effective", *map(format_length, lengths))
+    head = ("run", "rank", "mean", score_beside, "effective", *map(name_of, names))
     rows: list[tuple[Cell, ...]] = []
     for run in conclusion.order:
         cells: list[Cell] = [
@@ -110,7 +107,7 @@ def _lines(conclusion: Conclusion) -> Table:
             _beside(conclusion, MEAN, run),
             _reach(conclusion.effective(run)),
         ]
-        cells += [_shaded(conclusion.value((None, length), run), 1) for length in lengths]
+        cells += [_shaded(conclusion.value(name, run), 1) for name in names]
         rows.append(tuple(cells))
     caption = (
         f"Mean {conclusion.score_name} score of {counted(len(conclusion.frame.tasks), 'task')} in "
@@ -119,7 +116,7 @@ def _lines(conclusion: Conclusion) -> Table:
     )
     if any(reach and reach.is_own for reach in map(conclusion.effective, conclusion.order)):
         caption += "; effective: length at 85 % of the run's own score at its shortest length"
-    return Table("scores", caption, head, tuple(rows))
+    return Table(title, caption, head, tuple(rows))
 
 
 def _reach(effective: EffectiveLength | None) -> Cell:
@@ -127,9 +124,10 @@ def _reach(effective: EffectiveLength | None) -> Cell:
     if effective is None:
         return ""
     text = format_length(effective.length, effective.longest)
-    if text == effective.open_lengths:
-        return Number(text)
-    return Number(text, effective.open_lengths)
+    others = effective.open_lengths
+    if text == others:
+        others = ""
+    return Number(text, others, order=effective.length or 0)
 
 
 def _names_by_task(conclusion: Conclusion) -> dict[str, Name]:
@@ -299,113 +297,6 @@ def costs(conclusion: Conclusion) -> Table:
         "even where several ran at the same time; the cost of all answers, as the server states it"
     )
     return Table("cost", caption, head, tuple(rows))
-
-
-@dataclass(frozen=True)
-class PaperTable:
-    """A table of the paper: its number, whose models it has, and the category of its tasks."""
-
-    number: str
-    group: str
-    category: str | None
-
-
-def beside_published(conclusion: Conclusion) -> Iterator[Table]:
-    """Yield tables of published scores with the runs that can be compared with them, ranked."""
-    if {*conclusion.frame.lengths}.isdisjoint(LENGTHS):
-        return
-    for group, numbers in PUBLISHED.items():
-        runs = [
-            run
-            for run in conclusion.order
-            if group_of(conclusion.runs[run]) == group and conclusion.paper_length(run)
-        ]
-        if runs:
-            for category, number in numbers.items():
-                yield _beside_paper(conclusion, runs, PaperTable(number, group, category))
-
-
-def _beside_paper(conclusion: Conclusion, runs: Sequence[int], paper: PaperTable) -> Table:
-    """Return a table of the paper with some runs in it."""
-    data = [conclusion.runs[run].run.data for run in runs]
-    where = "on rows of this edition with other questions"
-    behind_names = ""
-    if {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}:
-        where = "on other rows"
-        behind_names = f", {where}"
-    lines_of_runs = [_published_line(conclusion, run, paper, behind_names) for run in runs]
-    lines = _paper_lines(paper) + lines_of_runs
-    lines.sort(key=lambda line: -line.averages.get("wavg_inc", -1))
-    rows = tuple(_published_cells(line, lines, paper) for line in lines)
-    title = paper.category or "13 tasks"
-    caption = (
-        f"{title[0].upper()}{title[1:]}, beside the paper's {paper.group} models (Table "
-        f"{paper.number} of arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}), "
-        f"sorted by wAvg. (inc), ranks in brackets; the runs are {where}, so they are not paired "
-        "with these and have no intervals"
-    )
-    head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS)
-    if paper.category is None:
-        head = (*head, "effective")
-    marked = tuple(place for place, line in enumerate(lines) if line in lines_of_runs)
-    return Table(f"published-{paper.group}-{paper.number}", caption, head, rows, marked)
-
-
-def _paper_lines(paper: PaperTable) -> list[Published]:
-    """Return the lines of a table of the paper, for its base or its aligned models."""
-    return [
-        line
-        for line in published(PAPER)
-        if line.table == paper.number and line.group == paper.group and line.averages
-    ]
-
-
-def _published_cells(
-    line: Published, lines: Sequence[Published], paper: PaperTable
-) -> tuple[str, ...]:
-    """Return the cells of a line: its model, its scores and its averages with their ranks."""
-    cells = [line.model]
-    cells += [format_number(line.scores.get(length), 1) for length in LENGTHS]
-    cells += [_average_with_rank(line, average, lines) for average in AVERAGES]
-    if paper.category is None:
-        reach = format_length(line.effective, max(line.scores))
-        cells.append(reach.replace("none", "<4K"))
-    return tuple(cells)
-
-
-def _published_line(
-    conclusion: Conclusion, run: int, paper: PaperTable, behind_name: str
-) -> Published:
-    """Return a run as a line of a table of the paper."""
-    scores_of_run = {}
-    for length in LENGTHS:
-        mean = conclusion.value((paper.category, length), run)
-        if mean is not None:
-            scores_of_run[length] = mean
-    averages = {}
-    if tuple(scores_of_run) == LENGTHS and conclusion.frame.lengths == LENGTHS:
-        for kind in AVERAGES:
-            shares = weights(len(LENGTHS), kind).tolist()
-            products = zip(shares, scores_of_run.values(), strict=True)
-            averages[kind] = sum(share * mean for share, mean in products)
-    effective = None
-    reach = conclusion.paper_length(run)
-    if reach:
-        effective = reach.length
-    model = f"{conclusion.names[run]}{behind_name}"
-    return Published(paper.number, paper.group, model, effective, scores_of_run, averages, {})
-
-
-def _average_with_rank(line: Published, name: str, lines: Sequence[Published]) -> str:
-    """Return an average over lengths with its rank; empty where a run lacks a length."""
-    if name not in line.averages:
-        return ""
-    value = line.averages[name]
-    rivals = [rival.averages[name] for rival in lines if name in rival.averages]
-    rank = ranks([value, *rivals])[0]
-    if name == "avg":
-        return f"{value:.1f}"
-    return f"{value:.1f} ({rank})"
 
 
 def facts(run: Scores) -> Table:

@@ -265,6 +265,7 @@ class Number:
         beside: another score of the same rows, in parentheses.
         level: 0 to 100, for a shade that repeats what the number says; None for no shade.
         mark: behind all of it.
+        order: what a board sorts it by, where that is not its value.
 
     >>> print(Number("97.1", "95.0, 98.1", beside="87.0"))
     97.1 [95.0, 98.1] (87.0)
@@ -275,6 +276,7 @@ class Number:
     beside: str = ""
     level: float | None = None
     mark: str = ""
+    order: int | None = None
 
     @property
     def short(self) -> str:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
@@ -12,7 +13,7 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo
 from ruler_data.terminal import visible_line
 from ruler_eval.running.data import DataInfo, Dataset, open_dataset
-from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
+from ruler_eval.running.run_dir import RunFolder, RunInfo, read_info
 
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
@@ -50,25 +51,35 @@ def rows_of_run(
     return replace(dataset, rows=run.data.rows)
 
 
-def texts_of_run(
-    folder: Path, keys: Collection[tuple[str, int]], data: Data | None = None
-) -> dict[tuple[str, int], tuple[str, tuple[str, ...], str]]:
-    """Return question, gold answers and first answer of rows of a run, by config and index.
+class Text(NamedTuple):
+    """The texts of a row; the answer is the first of its samples."""
 
-    Rows without an answer are left out, and all of a folder that holds no run.
-    """
-    if not (folder / RUN_FILE).is_file():
-        return {}
-    dataset = rows_of_run(folder, read_info(folder), data)
-    dataset.fetch()
-    answers = RunFolder(folder).answers([])
-    texts = {}
-    for config in dict.fromkeys(config for config, _ in keys):
-        for row in dataset.question_rows(config):
-            answer = answers.get((config, row.index, 0))
-            if answer is not None and (config, row.index) in keys:
-                texts[config, row.index] = row.question, row.outputs, answer.text or ""
-    return texts
+    question: str
+    outputs: tuple[str, ...]
+    answer: str
+
+
+class Texts:
+    """The texts of a run, read from its rows and answers."""
+
+    def __init__(self, folder: Path, data: Data | None) -> None:
+        """Open a run.
+
+        Raises:
+            RulerError: it is no run, or its rows or answers are not there.
+        """
+        self._rows = rows_of_run(folder, read_info(folder), data).fetch()
+        self._answers = RunFolder(folder).answers([])
+
+    def of(self, keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], Text]:
+        """Return the texts of rows by config and index; rows without an answer are left out."""
+        texts = {}
+        for config in dict.fromkeys(config for config, _ in keys):
+            for row in self._rows.question_rows(config):
+                answer = self._answers.get((config, row.index, 0))
+                if answer is not None and (config, row.index) in keys:
+                    texts[config, row.index] = Text(row.question, row.outputs, answer.text or "")
+        return texts
 
 
 def open_rows(data: Data | None, revision: str | None = None) -> Dataset:

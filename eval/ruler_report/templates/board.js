@@ -6,11 +6,11 @@ for (const head of document.querySelectorAll(".board th button")) head.addEventL
   const up = cell.getAttribute("aria-sort") === "descending" || (!cell.hasAttribute("aria-sort") && place < 2);
   for (const other of cell.parentNode.cells) other.removeAttribute("aria-sort");
   cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-  const value = (row) => row.cells[place].dataset.value ?? "";
+  const number = (row) => parseFloat(row.cells[place].dataset.value ?? row.cells[place].textContent);
+  const compare = (a, b) => place ? number(a) - number(b) : a.cells[0].textContent.localeCompare(b.cells[0].textContent);
   const rows = [...body.rows].sort((a, b) => {
-    const [x, y] = [value(a), value(b)];
-    if (!x || !y) return !x - !y;
-    return (up ? 1 : -1) * (place ? x - y : x.localeCompare(y));
+    if (place && (isNaN(number(a)) || isNaN(number(b)))) return isNaN(number(a)) - isNaN(number(b));
+    return (up ? 1 : -1) * compare(a, b);
   });
   body.replaceChildren(...rows);
 });
