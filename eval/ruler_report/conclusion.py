@@ -257,12 +257,6 @@ class Conclusion:
         change = (flips["score"] - flips["score_base"]).abs()
         return flips.iloc[(-change).argsort(kind="stable")]
 
-    def flip_counts(self, run: int) -> tuple[int, int]:
-        """Return how many rows are right in the base alone, and how many in the run alone."""
-        flips = self.flips(run)
-        lost = int((flips["score"] < flips["score_base"]).sum())
-        return lost, len(flips) - lost
-
     def _row_scores(self, cell: Cell, run: int) -> "pd.DataFrame":
         import pandas as pd
 

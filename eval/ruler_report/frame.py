@@ -206,21 +206,44 @@ def frame_of_runs(
 
 def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
     """Return the frame of rows; `barred`: why a run has no rank whatever rows it has."""
-    complete = [{*rows} if partial else complete_cells(rows) for rows in runs]
-    unranked = _unranked(runs, complete, barred, partial=partial)
-    ranked = tuple(place for place in range(len(runs)) if place not in unranked)
+    unanswered = [_unanswered(rows) for rows in runs]
+    if partial:
+        runs = [{cell: rows.as_wrong for cell, rows in of_run.items()} for of_run in runs]
+    complete = [complete_cells(rows) for rows in runs]
+    unranked = dict(barred)
+    for place, rows in enumerate(runs):
+        reason = _own_obstacle(rows, unanswered[place] if partial else 0)
+        if reason:
+            unranked.setdefault(place, reason)
+    candidates = [place for place in range(len(runs)) if place not in unranked]
+    unranked |= _too_small(candidates, complete)
+    ranked = tuple(place for place in candidates if place not in unranked)
     shown = ranked or range(len(runs))
-    shown_runs = [runs[place] for place in shown]
     common = set.intersection(*(complete[place] for place in shown))
+    shown_runs = [runs[place] for place in shown]
     tasks, lengths = rectangle([cell for cell in shown_runs[0] if cell in common])
     rows_of_cell = {}
     for cell in product(tasks, lengths):
         rows_of_cell[cell] = min(rows[cell].planned for rows in shown_runs)
     everything = dict.fromkeys(chain.from_iterable(shown_runs))
     left_out = tuple(cell for cell in everything if cell not in rows_of_cell)
-    if partial:
-        runs = [{cell: rows.as_wrong for cell, rows in of_run.items()} for of_run in runs]
     return Frame(rows_of_cell, ranked, unranked, left_out, runs)
+
+
+def _unanswered(rows: RowsOfRun) -> int:
+    """Return how many rows have no answer."""
+    return sum(cell.planned - cell.answered for cell in rows.values())
+
+
+def _own_obstacle(rows: RowsOfRun, as_wrong: int) -> str:
+    """Return why a run has no rank, by its own rows; empty if it may have one."""
+    if not all(cell.are_first for cell in rows.values()):
+        return "its rows are not the first ones of each config but chosen"
+    if as_wrong:
+        return f"{as_wrong:,} unanswered rows count as wrong, for display alone"
+    if not complete_cells(rows):
+        return "no task at a length is complete in it"
+    return ""
 
 
 def _barred(runs: Sequence[Scores], *, claimed: bool) -> dict[int, str]:
@@ -236,35 +259,6 @@ def _barred(runs: Sequence[Scores], *, claimed: bool) -> dict[int, str]:
         elif run.run.data.essays not in ("", usual):
             reasons[place] = "its rows have other essays than most"
     return reasons
-
-
-def _unranked(
-    runs: Sequence[RowsOfRun],
-    complete: Sequence[Collection[Cell]],
-    barred: Mapping[int, str],
-    *,
-    partial: bool,
-) -> dict[int, str]:
-    """Return why runs have no rank, by their place."""
-    unranked = dict(barred)
-    for place, rows in enumerate(runs):
-        reason = _own_obstacle(rows, partial=partial)
-        if reason:
-            unranked.setdefault(place, reason)
-    candidates = [place for place in range(len(runs)) if place not in unranked]
-    return unranked | _too_small(candidates, complete)
-
-
-def _own_obstacle(rows: RowsOfRun, *, partial: bool) -> str:
-    """Return why a run has no rank, by its own rows; empty if it may have one."""
-    if not all(cell.are_first for cell in rows.values()):
-        return "its rows are not the first ones of each config but chosen"
-    unanswered = sum(cell.planned - cell.answered for cell in rows.values())
-    if partial and unanswered:
-        return f"{unanswered:,} unanswered rows count as wrong, for display alone"
-    if not complete_cells(rows):
-        return "no task at a length is complete in it"
-    return ""
 
 
 def complete_cells(rows: RowsOfRun) -> set[Cell]:

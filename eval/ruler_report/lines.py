@@ -4,6 +4,7 @@ Depth by length is the canonical picture of the field: the niah tasks alone, and
 observation; a row with several needles counts in the cell of each by its share.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,12 +30,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What answers cost, as far as their records say it.
+    """What answers cost, as far as their records say it; NaN where they do not.
 
     Attributes:
         lines: number of answers.
         truncated: share of them that reached their limit of tokens; `empty` likewise.
-        tokens: read and generated, of an answer on average; None where not recorded.
+        tokens: read and generated, of an answer on average.
         seconds: from request to last token, of an answer on average.
         money: of all answers together, in the currency that the server states.
     """
@@ -42,16 +43,14 @@ class Cost:
     lines: int
     truncated: float
     empty: float
-    tokens: float | None
-    seconds: float | None
-    money: float | None
+    tokens: float
+    seconds: float
+    money: float
 
     @property
-    def speed(self) -> float | None:
+    def speed(self) -> float:
         """Tokens in a second of one request, on average."""
-        if not (self.tokens and self.seconds):
-            return None
-        return self.tokens / self.seconds
+        return self.tokens / (self.seconds or math.nan)
 
 
 def lines_of(table: pa.Table, rows: Mapping[Cell, Ints]) -> "pd.DataFrame":
@@ -102,16 +101,9 @@ def cost_of(lines: "pd.DataFrame") -> Cost:
     tokens = lines["prompt_tokens"] + lines["answer_tokens"]
     return Cost(
         lines=len(lines),
-        truncated=float(lines["truncated"].astype(float).mean()) if len(lines) else 0.0,
-        empty=float(lines["empty"].astype(float).mean()) if len(lines) else 0.0,
-        tokens=_mean(tokens),
-        seconds=_mean(lines["seconds"]),
-        money=float(lines["cost"].sum()) if lines["cost"].notna().any() else None,
+        truncated=float(lines["truncated"].astype(float).mean()),
+        empty=float(lines["empty"].astype(float).mean()),
+        tokens=float(tokens.mean()),
+        seconds=float(lines["seconds"].mean()),
+        money=float(lines["cost"].sum(min_count=1)),
     )
-
-
-def _mean(column: "pd.Series[float]") -> float | None:
-    """Return the mean of the known numbers; None if there are none."""
-    if column.notna().any():
-        return float(column.mean())
-    return None

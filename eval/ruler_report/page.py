@@ -1,9 +1,7 @@
 """What a report and a comparison print and write: page, Markdown, pictures, CSV, JSON, LaTeX."""
 
 import base64
-import csv
 import hashlib
-import io
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +17,6 @@ from ruler_report.columns import MEAN, Name
 from ruler_report.conclusion import Conclusion
 from ruler_report.contents import Contents, Options
 from ruler_report.effective_length import EffectiveLength
-from ruler_report.frame import Cell
 from ruler_report.margin import MarginTest
 from ruler_report.means import Gap
 from ruler_report.tables import comparison
@@ -27,7 +24,6 @@ from ruler_report.typesetting import (
     TEMPLATES,
     Printable,
     Table,
-    format_number,
     name_of,
     render,
     spreadsheet,
@@ -288,52 +284,34 @@ COLUMNS = (
 
 def csv_text(conclusion: Conclusion) -> str:
     """Return the scores as CSV, a row for each run, task and length; no number has a unit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    import pandas as pd
+
+    lines = []
     for run in conclusion.order:
         about = _about(conclusion, run)
         for cell in conclusion.frame.cells:
-            writer.writerow([*about, *_cells(conclusion, cell, run)])
-    return text.getvalue()
+            mean = _mean_record(conclusion, cell, run)
+            mean["category"] = spreadsheet(conclusion.category_of[cell[0]])
+            mean["task"] = spreadsheet(cell[0])
+            mean["exact"] = mean["beside"]
+            if conclusion.score_name == "exact":
+                mean["exact"] = mean["score"]
+            lines.append(about | mean)
+    table: str = pd.DataFrame(lines, columns=[*COLUMNS]).to_csv(index=False, float_format="%.4f")
+    return table
 
 
-def _about(conclusion: Conclusion, run: int) -> list[str]:
+def _about(conclusion: Conclusion, run: int) -> dict[str, str]:
     """Return the cells that are the same in all lines of a run."""
     info = conclusion.runs[run].run
-    about = (
-        conclusion.names[run],
-        info.model,
-        info.protocol,
-        info.data.edition,
-        info.data.tokenizer,
-        words.format_ranks(conclusion.ranks.get(run)),
-        conclusion.frame.unranked.get(run, ""),
-        conclusion.runs[run].claimed,
-    )
-    return [*map(spreadsheet, about)]
-
-
-def _cells(conclusion: Conclusion, cell: Cell, run: int) -> list[str | int]:
-    """Return category, task, length and numbers of a cell of a run."""
-    task, length = cell
-    estimate = conclusion.estimate(cell, run)
-    numbers = ["", "", ""]
-    if estimate:
-        ends = (estimate.value, estimate.low, estimate.high)
-        numbers = [format_number(end, 4) for end in ends]
-    return [
-        spreadsheet(conclusion.category_of[task]),
-        spreadsheet(task),
-        length,
-        *numbers,
-        conclusion.number(cell, run),
-        format_number(_exact(conclusion, cell, run), 4),
-    ]
-
-
-def _exact(conclusion: Conclusion, name: Name, run: int) -> float | None:
-    """Return the mean exact score."""
-    if conclusion.beside_name == "exact":
-        return conclusion.value_beside(name, run)
-    return conclusion.value(name, run)
+    about = {
+        "run": conclusion.names[run],
+        "model": info.model,
+        "protocol": info.protocol,
+        "edition": info.data.edition,
+        "tokenizer": info.data.tokenizer,
+        "rank": words.format_ranks(conclusion.ranks.get(run)),
+        "unranked": conclusion.frame.unranked.get(run, ""),
+        "claimed": conclusion.runs[run].claimed,
+    }
+    return {name: spreadsheet(text) for name, text in about.items()}

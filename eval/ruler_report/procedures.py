@@ -26,15 +26,9 @@ FOLDER = Path(__file__).parent / "published"
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
-#: The edition that each file's scores were most likely measured on, by their date.
-MEASURED_ON = {
-    "paper-2024-04": "upstream-2024-04",
-    "paper-2024-08": "upstream-2024-04",
-    "leaderboard": "upstream-2024-04 to upstream-2026-07",
-}
-
-#: The last version of the paper, which runs are shown beside.
-PAPER = "paper-2024-08"
+#: The last version of the paper, which runs are shown beside, and the edition that its scores were
+#: most likely measured on, by its date.
+PAPER, MEASURED_ON = "paper-2024-08", "upstream-2024-04"
 
 #: Its tables of the mean over all tasks, by whose models they have.
 OVERALL = {"aligned": "3", "base": "12"}
@@ -113,28 +107,33 @@ def _beside_paper(conclusion: Conclusion, runs: Sequence[int], group: str, numbe
     data = [conclusion.runs[run].run.data for run in runs]
     where = "on rows of this edition with other questions"
     behind_names = ""
-    if {(info.edition, info.sample) for info in data} != {(MEASURED_ON[PAPER], False)}:
+    if {(info.edition, info.sample) for info in data} != {(MEASURED_ON, False)}:
         where = "on other rows"
         behind_names = f", {where}"
-    lines_of_runs = []
-    for run in runs:
-        values = {length: conclusion.value((None, length), run) for length in LENGTHS}
-        scores = {length: value for length, value in values.items() if value is not None}
-        reach = conclusion.paper_length(run)
-        effective = reach.length if reach else None
-        name = f"{conclusion.names[run]}{behind_names}"
-        lines_of_runs.append(Published(number, group, name, effective, scores))
-    lines = [line for line in published(PAPER) if (line.table, line.group) == (number, group)]
-    lines = [line for line in lines if line.average is not None] + lines_of_runs
+    lines_of_runs = [_run_as_line(conclusion, run, group, behind_names) for run in runs]
+    printed = [line for line in published(PAPER) if (line.table, line.group) == (number, group)]
+    lines = [line for line in printed if line.average is not None] + lines_of_runs
     lines.sort(key=lambda line: -(line.average or 0.0))
     caption = (
         f"13 tasks, beside the paper's {group} models (Table {number} of arXiv 2404.06654v3, most "
-        f"likely measured on {MEASURED_ON[PAPER]}), sorted by the average; the runs are {where}, "
-        "so they are not paired with these and have no intervals"
+        f"likely measured on {MEASURED_ON}), sorted by the average; the runs are {where}, so they "
+        "are not paired with these and have no intervals"
     )
     head = ("model", *map(format_length, LENGTHS), "average", "effective")
     marked = tuple(place for place, line in enumerate(lines) if line in lines_of_runs)
     return Table(f"published-{group}", caption, head, tuple(line.cells for line in lines), marked)
+
+
+def _run_as_line(conclusion: Conclusion, run: int, group: str, behind_name: str) -> Published:
+    """Return a run as a line of a table of the paper."""
+    scores = {}
+    for length in LENGTHS:
+        value = conclusion.value((None, length), run)
+        if value is not None:
+            scores[length] = value
+    reach = conclusion.paper_length(run)
+    effective = reach.length if reach else None
+    return Published("", group, f"{conclusion.names[run]}{behind_name}", effective, scores)
 
 
 #: Normal quantile of a 95 % interval.

@@ -1,6 +1,7 @@
 """The tables of a report; every form of it shows the same ones, read from its conclusion."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ruler_data.names import counted
@@ -25,6 +26,8 @@ from ruler_report.words import format_ranks
 
 #: Runs that stand side by side; more stand below each other.
 SIDE_BY_SIDE = 6
+#: What facts of the rows leave out: a line for each config.
+DIGESTS = ("digests", "rows")
 #: Behind a difference that its family shows.
 STAR = "*"
 
@@ -301,38 +304,25 @@ def costs(conclusion: Conclusion) -> Table:
 
 def facts(run: Scores) -> Table:
     """Return everything that determined the scores of a run."""
-    info = run.run
-    data = info.data
-    seed = "a private seed" if data.seed < 0 else str(data.seed)
-    without_context = ", without context" if info.no_context else ""
-    lines: dict[str, Any] = {
-        "model": info.model,
-        "model revision": info.model_revision or "not known",
-        "protocol": f"{info.protocol}{without_context}",
-        "engine": info.engine,
-    }
-    if run.validity.hardware:
-        lines["hardware"] = ", ".join(run.validity.hardware)
-    lines |= {f"engine: {name}": value for name, value in sorted(info.engine_info.items())}
-    lines |= {f"sampling: {name}": value for name, value in sorted(info.sampling.items())}
-    lines |= {
-        "data": data.repo or "a folder",
-        "data revision": data.revision or "none",
-        "data version": data.data_version + (", sample corpus" if data.sample else ""),
-        "edition": data.edition,
-        "suite and seed": f"{data.suite}, {seed}",
-        "lengths counted in": f"{data.tokenizer} ({data.tokenizer_fingerprint[:16]})",
-        "answers": f"{run.answered:,} of {run.rows:,} scored",
-        "run": run.fingerprint,
-        "scorer": run.scorer,
-    }
-    rows = tuple((visible(name), _plain(value)) for name, value in lines.items())
-    return Table("facts", "What determined these scores", ("what", "value"), rows)
+    values: dict[str, Any] = {}
+    for name, value in asdict(run.run).items():
+        if isinstance(value, Mapping):
+            values |= {f"{name}: {key}": item for key, item in value.items() if key not in DIGESTS}
+        else:
+            values[name] = value
+    values |= {"hardware": [*run.validity.hardware], "run": run.fingerprint, "scorer": run.scorer}
+    values["answers"] = f"{run.answered:,} of {run.rows:,} scored"
+    rows = [(visible(name), _plain(value)) for name, value in values.items()]
+    known = tuple((name, text) for name, text in rows if text)
+    return Table("facts", "What determined these scores", ("what", "value"), known)
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return a value as one line; nothing for what is not known."""
+    if value is None:
+        return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_plain(item)}" for key, item in sorted(value.items()))
+        return ", ".join(f"{key}={_plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_plain, value))
     return visible(str(value))[:200]

@@ -11,6 +11,7 @@ Models write hostile text, so it is escaped for each place that shows it:
 """
 
 import io
+import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
@@ -114,12 +115,12 @@ def spreadsheet(text: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
-    """Return a number with fixed digits; without any in groups of thousands; nothing for None.
+    """Return a number with fixed digits, or in groups of thousands; nothing for None and NaN.
 
     >>> format_number(0.5), format_number(12345.6, 0), format_number(None)
     ('0.50', '12,346', '')
     """
-    if value is None:
+    if value is None or math.isnan(value):
         return ""
     if digits == 0:
         return f"{value:,.0f}"
@@ -179,6 +180,8 @@ def format_share(share: float) -> str:
     >>> format_share(0.031), format_share(0.0004), format_share(0.9996)
     ('3 %', '<1 %', '>99 %')
     """
+    if math.isnan(share):
+        return ""
     if 0 < share < 0.01:
         return "<1 %"
     if 0.99 < share < 1:

@@ -24,6 +24,8 @@ from ruler_report.typesetting import first_of, format_length, format_number, joi
 
 #: Comparisons that are stated one by one; more are only counted.
 SPELLED = 4
+#: How runs on the same rows are compared.
+SAME_ROWS = "paired: the same rows"
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"
 #: Rows of a config below which a note says how many there are.
@@ -164,34 +166,13 @@ def warnings(conclusion: Conclusion) -> list[str]:
 
 def further(conclusion: Conclusion) -> list[str]:
     """Return what the first sentence leaves out."""
-    lines = [*against(conclusion), *_other_leader(conclusion)]
+    lines = []
+    if len(conclusion.compared) <= SPELLED:
+        lines += [compare_sentence(conclusion, run) for run in conclusion.compared]
+    lines += _other_leader(conclusion)
     if len(conclusion.runs) == 1:
         lines += [*_reach(conclusion), *_lowest_task(conclusion)]
     return lines
-
-
-def against(conclusion: Conclusion) -> Iterator[str]:
-    """Yield how the other runs compare with the base: each, or in groups if many."""
-    compared = conclusion.compared
-    if len(compared) <= SPELLED:
-        for run in compared:
-            yield compare_sentence(conclusion, run)
-        return
-    openings = {
-        BETTER: "Better than",
-        WORSE: "Worse than",
-        CANNOT_TELL: "Cannot be told apart from",
-        UNCORRECTED: "After the correction not shown to differ from",
-    }
-    base = conclusion.names[conclusion.base]
-    for verdict, opening in openings.items():
-        names = [
-            conclusion.names[run]
-            for run in compared
-            if conclusion.verdict(run, conclusion.base) == verdict
-        ]
-        if names:
-            yield f"{opening} {base}: {_few(names)}."
 
 
 def compare_sentence(conclusion: Conclusion, run: int) -> str:
@@ -295,7 +276,7 @@ def notes(conclusion: Conclusion) -> list[str]:
         ]
     for place in conclusion.compared:
         basis = basis_of(conclusion, place)
-        if basis != "paired: the same rows":
+        if basis != SAME_ROWS:
             lines.append((conclusion.names[place], f"compared with {base}, {basis}"))
     return [*attributed(lines, len(conclusion.runs))]
 
@@ -349,8 +330,6 @@ def caveats(run: RunInfo) -> Iterator[str]:
     extra = run.sampling.get("extra_tokens", usual)
     if extra != usual:
         yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
-    if run.refused:
-        yield f"the server refused {', '.join(run.refused)}; its own values applied"
     temperature = run.sampling.get("temperature")
     if temperature:
         yield f"answers sampled at temperature {temperature}; the default is greedy"
@@ -371,29 +350,18 @@ def basis_of(conclusion: Conclusion, run: int) -> str:
     first = conclusion.runs[conclusion.base].run.data
     second = conclusion.runs[run].run.data
     if not conclusion.is_paired(run):
-        seeds = "; the seeds differ" if first.seed != second.seed else ""
-        return f"unpaired: no question is shared{seeds}"
+        text = "unpaired: no question is shared"
+        if first.seed != second.seed:
+            text += "; the seeds differ"
+        return text
     shared = first.digests.keys() & second.digests.keys()
     if all(first.digests[name] == second.digests[name] for name in shared):
-        return "paired: the same rows"
+        return SAME_ROWS
     text = "paired: the same questions"
     if first.tokenizer != second.tokenizer:
         tokenizers = " and ".join(visible(data.tokenizer) for data in (first, second))
         text += f", haystacks cut to each run's tokens ({tokenizers})"
-    if first.inputs != second.inputs and _ask_alike_on_other_rows(conclusion, run):
-        text += "; the sources or reserves of the rows may differ"
     return text
-
-
-def _ask_alike_on_other_rows(conclusion: Conclusion, run: int) -> bool:
-    """Whether a config of two runs asks the same in rows that differ."""
-    first = conclusion.runs[conclusion.base]
-    second = conclusion.runs[run]
-    for name, digest in first.question_digests.items():
-        is_same = first.run.data.digests.get(name) == second.run.data.digests.get(name)
-        if digest == second.question_digests.get(name) and not is_same:
-            return True
-    return False
 
 
 def about(conclusion: Conclusion) -> str:
@@ -406,14 +374,14 @@ def about(conclusion: Conclusion) -> str:
         "data version": [run.run.data.data_version for run in runs],
         "tokenizer": [run.run.data.tokenizer for run in runs],
         "hardware": [name for run in runs for name in run.validity.hardware],
+        "run on": [*days[:1], *days[-1:]],
     }
-    if days:
-        facts["run on"] = [" to ".join(dict.fromkeys((days[0], days[-1])))]
-    return "; ".join(
-        f"{name} {' and '.join(map(visible, dict.fromkeys(values)))}"
-        for name, values in facts.items()
-        if values
-    )
+    texts = []
+    for name, values in facts.items():
+        distinct = [visible(value) for value in dict.fromkeys(values)]
+        if distinct:
+            texts.append(f"{name} {' and '.join(distinct)}")
+    return "; ".join(texts)
 
 
 def title(conclusion: Conclusion) -> str:
