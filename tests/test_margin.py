@@ -10,6 +10,7 @@ import pytest
 
 import ruler_report
 from ruler_eval.scoring.scores import Scores
+from ruler_report.margin import CANNOT_TELL, NOT_WORSE, WORSE, MarginTest
 from tests.results import coin, refused_by_score, results_of, save
 from tests.running.processes import evaluate
 from tests.runs import refused
@@ -125,3 +126,46 @@ def test_margins_and_runs_that_cannot_be_end_with_2(tmp_path: Path) -> None:
         assert "--margin" in refused(evaluate("compare", one, one, "--margin", margin), 2)
     assert "the protocols differ" in refused(evaluate("compare", one, other, "--margin", 1), 2)
     assert refused(evaluate("compare", one, tmp_path / "none", "--margin", 1), 2)
+
+
+@pytest.mark.parametrize(
+    ("test", "status", "sentence"),
+    [
+        (
+            MarginTest(2.5, NOT_WORSE, -1.26, 0.04), 0,
+            "not worse: new is not worse than old by more than 2.5 points (difference of the means "
+            "between -1.3 and 0.0).",
+        ),
+        (
+            MarginTest(1.0, WORSE, -9.0, -2.0, lost=((None, None), ("vt", 4096), (None, 8192))), 1,
+            "worse: new is worse than old by more than 1 point (difference of the means between "
+            "-9.0 and -2.0); shown for mean, vt at 4K, 8K.",
+        ),
+        (
+            MarginTest(1.0, CANNOT_TELL, -3.0, 0.0, rows=12_000), 3,
+            "cannot tell: these rows cannot tell whether new is worse than old by more than 1 "
+            "point (difference of the means between -3.0 and 0.0); if no mean changes, about "
+            "12,000 rows a config would tell.",
+        ),
+        (
+            MarginTest(2.0, CANNOT_TELL, -2.0, 0.0), 3,
+            "cannot tell: these rows cannot tell whether new is worse than old by more than 2 "
+            "points (difference of the means between -2.0 and 0.0); the difference is so near the "
+            "margin that more rows would not tell.",
+        ),
+        (
+            MarginTest(2.0, CANNOT_TELL, None, None, doubts=("one", "two"), rows=9), 3,
+            "cannot tell: these rows cannot tell whether new is worse than old by more than 2 "
+            "points; one; two.",
+        ),
+    ],
+)  # fmt: skip
+def test_each_verdict_has_its_words_its_status_and_its_record(
+    test: MarginTest, status: int, sentence: str
+) -> None:
+    assert (test.exit_status, test.sentence("new", "old")) == (status, sentence)
+    record = test.to_record()
+    assert record["verdict"] == test.verdict and record["exit_status"] == status
+    assert record["margin"] == test.margin and record["doubts"] == test.doubts
+    assert record["lost"] == (["mean", "vt at 4K", "8K"] if test.lost else [])
+    assert (record["low"], record["high"], record["rows"]) == (test.low, test.high, test.rows)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +228,66 @@ def test_the_table_of_known_models_has_means_that_were_published() -> None:
         names = [plain(line.model) for line in sources[source] if [*line.scores.values()] == means]
         assert any(other.startswith(plain(name)[:4]) for other in names), name
     assert len(rows) == 6
+
+
+def test_the_ledger_has_every_item_in_which_a_run_is_not_as_the_source() -> None:
+    source = procedures()["kvpress"]
+    alike = {f"{task}_{length}": [1.0] * source.rows for task in TASKS for length in source.lengths}
+    info = results_of(alike).run
+    kept = replace(
+        info, protocol=source.protocols[0], sampling={"temperature": source.temperature},
+        data=replace(info.data, edition=source.edition),
+    )  # fmt: skip
+    always = [(item.item, item.theirs, item.ours) for item in source.differs]
+    always += [("not said by the source", text, "") for text in source.open]
+    assert ledger(kept, source) == always
+    sampling = {"temperature": 0.5, "extra_tokens": 7, "min_tokens": 3}
+    other = replace(
+        kept, protocol="thinking", sampling=sampling, engine_info={"refused": ["top_k", "min_p"]},
+        data=replace(info.data, edition="x", suite="hard", sample=True,
+                     rows={"vt_4096": 9, "cwe_1024": 8}),
+    )  # fmt: skip
+    lengths = ", ".join(f"{length:,}" for length in source.lengths)
+    assert ledger(other, source) == [
+        ("edition", source.edition, "x"),
+        ("suite", "ruler", "hard"),
+        ("tasks", "13", "2"),
+        ("rows of a task", str(source.rows), "8 to 9"),
+        ("temperature", str(source.temperature), "0.5"),
+        ("tokens beyond the budget", "0", "7"),
+        ("tokens at least", "0", "3"),
+        ("length in tokens", lengths, "1,024, 4,096"),
+        ("protocol", " or ".join(source.protocols), "thinking"),
+        ("source texts", "essays, SQuAD, HotpotQA", "the sample corpus"),
+        ("a field that the server refused", "top_k", "left out"),
+        ("a field that the server refused", "min_p", "left out"),
+        *always,
+    ]
+
+
+def test_sampling_that_a_run_does_not_set_is_the_engines_own() -> None:
+    source = procedures()[NAME]
+    run = replace(results_of({"vt_4000": [1.0]}).run, protocol="chat", sampling={})
+    entries = {item: (theirs, ours) for item, theirs, ours in ledger(run, source)}
+    assert entries["temperature"] == ("0.0", "the engine's own")
+    assert entries["top_p"] == ("0.0001", "the engine's own")
+    assert entries["answer prefix"] == ("ends the user's message", "left out")
+    by_procedure = ledger(replace(run, procedure=NAME), source)
+    assert "answer prefix" not in [item for item, *_ in by_procedure]
+
+
+@pytest.mark.parametrize(
+    ("printed", "name", "is_same"),
+    [
+        ("Llama3.1 (8B)", "meta-llama/Llama-3.1-8B-Instruct", True),
+        ("Llama3.1 (8B)", "meta-llama/Llama-3.1-70B-Instruct", False),
+        ("GPT-4", "gpt-4-1106-preview", True),
+        ("Yi", "yi-34b", False),
+    ],
+)
+def test_a_printed_name_is_of_a_model_that_is_written_in_another_way(
+    printed: str, name: str, is_same: bool
+) -> None:
+    from ruler_report.procedures import _is_same_model
+
+    assert _is_same_model(printed, name) is is_same

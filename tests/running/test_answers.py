@@ -201,3 +201,118 @@ def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
 
 def test_a_run_without_any_answer_has_a_validity_line() -> None:
     assert "0 of 1 row answered" in tallied(None).line
+
+
+ALL_COUNTS = Validity(
+    rows=1_300, answered=1_000, models={"org/a": 900, "org/b": 100}, empty=50, cut_off=51,
+    reasoning=2, apart=3, spent=4, counted={"nobody": 1, "server": 999}, lost_tokens=12_345,
+    providers={"fast": 600, "cheap": 400}, hardware={"cpu": 1_000}, most_common=200, marked=9,
+    fingerprints=2, refused=("top_k", "min_p"), sampling="penalties seen", another_model="c",
+    suspect="suspect harness: noise", never_exact=("vt", "cwe"),
+)  # fmt: skip
+
+
+def test_all_that_is_counted_stands_in_the_line_the_errors_or_the_warnings() -> None:
+    assert (
+        ALL_COUNTS.line
+        == str(ALL_COUNTS)
+        == (
+            "validity: 1,000 of 1,300 rows answered by org/a, org/b; 50 empty, 51 cut off without the "
+            "answer, 2 with reasoning in the answer, 200 with the most frequent text; 4 spent in "
+            "reasoning; 3 with reasoning beside the answer; prompts counted by server 999, nobody 1; "
+            "12,345 tokens of rows without an answer; providers: 'fast' 600, 'cheap' 400; the server "
+            "refused top_k, min_p; sampling: penalties seen"
+        )
+    )
+    assert ALL_COUNTS.errors == [
+        "300 rows of 1,300 unanswered",
+        "2 models answered: 'org/a' 900, 'org/b' 100",
+        "the run is of the model 'c', every answer names 'org/a', 'org/b'; record the model that "
+        "answers with `run --model-name`",
+        "reasoning is in the text of 2 answers; use --protocol thinking",
+        "reasoning came with 3 answers; use --protocol thinking",
+        "suspect harness: noise",
+    ]
+    assert ALL_COUNTS.warnings == [
+        "5% of the answers are empty",
+        "5% of the answers are cut off without the answer",
+        "20% of the answers are the same text",
+        "9 answers with \u0120 or \u2581, the marks of a tokenizer for spaces",
+        "right officially and never exactly: vt, cwe; the answers name more than the gold answers",
+        "nobody counted the tokens of 1 prompt; one that was cut is not seen",
+        "the server changed in mid-run: 2 system fingerprints",
+        "2 providers answered: 'fast' 600, 'cheap' 400",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "errors", "warnings"),
+    [
+        ({"empty": 49, "cut_off": 49, "most_common": 199}, 0, 0),
+        ({"empty": 1_000}, 1, 0),
+        ({"cut_off": 1_000}, 1, 0),
+        ({"most_common": 1_000}, 1, 0),
+        ({"marked": 10}, 1, 0),
+        ({"fingerprints": 1, "providers": {"one": 1_000}}, 0, 0),
+        ({"answered": 1, "most_common": 1, "rows": 1}, 0, 0),
+        ({"answered": 0, "rows": 0}, 0, 0),
+        ({"answered": 0}, 1, 0),
+    ],
+)
+def test_an_error_is_no_warning_and_begins_at_its_share(
+    changes: dict[str, Any], errors: int, warnings: int
+) -> None:
+    found = replace(Validity(rows=1_000, answered=1_000), **changes)
+    assert (len(found.errors), len(found.warnings)) == (errors, warnings), found
+    assert found.exit_status == (errors > 0)
+
+
+@given(st.lists(st.integers(0, 2**16), min_size=1, max_size=12))
+def test_a_tally_counts_each_answer_by_all_that_it_says(seeds: list[int]) -> None:
+    """The oracle counts with one sentence for each number."""
+    answers = [
+        replace(
+            GOOD,
+            index=place,
+            text=("", "word", f"<think>{seed}", "\u0120x")[seed % 4],
+            finish=("stop", "length")[seed >> 2 & 1],
+            reasoning=(None, "Hm.")[seed >> 3 & 1],
+            provider=(None, "p", "q")[seed % 3],
+            system_fingerprint=(None, "x", "y")[seed % 3],
+            hardware=(None, "cpu")[seed >> 4 & 1],
+            counted=(None, "server")[seed >> 5 & 1],
+            prompt_tokens=(None, 4000)[seed >> 6 & 1],
+            model=(None, "a", "b")[seed % 3],
+        )
+        for place, seed in enumerate(seeds)
+    ]
+    tally = Tally("completion")
+    for answer in answers:
+        tally.add(answer)
+        score = 1.0 if answer.finish == "length" and answer.provider == "p" else 0.0
+        marked = answer.text == "\u0120x"
+        tally.add_answer(answer, "" if answer.text == "" else "text", score, marked=marked)
+    found = tally.validity(sampling="seen")
+    empty = [answer for answer in answers if not answer.text]
+    wrong = [a for a in answers if not (a.finish == "length" and a.provider == "p")]
+    assert found.rows == found.answered == len(answers) and found.sampling == "seen"
+    assert found.empty == len(empty)
+    assert found.spent == sum(bool(a.reasoning) and a.finish == "length" for a in empty)
+    assert found.cut_off == sum(
+        a.finish == "length" or (not a.text and bool(a.reasoning)) for a in wrong
+    )
+    assert found.apart == sum(bool(a.reasoning) for a in answers)
+    assert found.reasoning == sum("<think>" in (a.text or "") for a in answers)
+    assert found.marked == sum(a.text == "\u0120x" for a in answers)
+    assert found.most_common == max(len(empty), len(answers) - len(empty))
+    for name in ("model", "provider", "hardware"):
+        values = [getattr(a, name) for a in answers if getattr(a, name)]
+        numbers = getattr(found, {"model": "models", "provider": "providers"}.get(name, name))
+        assert numbers == {value: values.count(value) for value in values}
+    assert found.fingerprints == len({a.system_fingerprint for a in answers} - {None})
+    uncounted = sum(a.counted is None and a.prompt_tokens is None for a in answers)
+    assert found.counted.get("nobody", 0) == uncounted
+    assert found.counted.get("server", 0) == sum(a.counted == "server" for a in answers)
+    unread = Tally("completion", is_run=False)
+    unread.add_answer(answers[0], "text", 0.0, marked=False)
+    assert not unread.validity().counted
