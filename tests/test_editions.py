@@ -70,7 +70,7 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
     tokenizer = load_tokenizer("mistral-v0.2")
     sent = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix, None)
     assert row.length == len(sent) + row.max_new_tokens <= 4096 + 1
-    assert verify(tmp_path / "chat").clean
+    assert verify(tmp_path / "chat").findings == ()
     assert cli(*build(tmp_path / "chat", "--tasks", "vt")).returncode == 2
 
 

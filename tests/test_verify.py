@@ -101,7 +101,7 @@ def test_findings_are_json_on_request_and_still_fail(damaged: Damaged) -> None:
     done = damaged(lambda copy: (copy / VT).unlink(), *ONE, "--json")
     must_find(done)
     assert json.loads(done.stdout)["findings"] == [f"{VT}: missing"]
-    assert json.loads(done.stdout)["clean"] is False
+    assert json.loads(done.stdout)["exit_status"] == 1
 
 
 def test_cut_and_flipped_files_are_named(thirteen: Path, tmp_path: Path, cli: Cli) -> None:

@@ -20,7 +20,8 @@ import pytest
 import ruler_builders
 from ruler_builders.card import Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir, parquet_options
-from ruler_builders.rebuild import STATED, Verdict
+from ruler_builders.rebuild import Verdict
+from ruler_builders.recorded import STATED
 from ruler_data import Row, Span
 from ruler_data.index import Index, Sibling
 from ruler_data.manifest import Manifest
@@ -166,15 +167,12 @@ def test_every_column_of_every_task_is_made_again(folder: Path, tmp_path: Path, 
     assert unnamed(found, len(changes)) == set()
 
 
-def test_solvers_find_wrong_answers_and_evidence_without_tokenizer_and_sources(
-    folder: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+def test_without_the_tokenizer_nothing_is_proved(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ruler_builders.rebuild.find_by_fingerprint", lambda _: None)
     done = cli("verify", folder)
     assert done.returncode == 3 and "vt_1024" in done.stderr and "--tokenizer" in done.stderr
-    found = must_find(cli("verify", forged(folder, tmp_path, SOLVED)))
-    # fwe has no spans, and what its example or text says is of no place.
-    assert {task for task, _ in unnamed(found, len(SOLVED))} <= {"qa_1", "qa_2", "fwe"}
 
 
 def leaves(value: object, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -380,7 +378,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "a source left out": (
         in_body(lambda body: body.update(
             sources=[one for one in body["sources"] if one["name"] != "squad"])),
-        "does not name the source squad",
+        "LICENSES.md: line ",
     ),
     "an example of the card": (
         in_text("README.md", "Memorize and track", "Forget"), "README.md: line ",
@@ -432,6 +430,7 @@ def test_another_version_switches_nothing_off(
     assert done.returncode == status, done.stdout
     if status == 3:
         assert "README.md, LICENSES.md" in done.stderr and version in done.stderr
+    if version == "1.0.7":  # makes the same rows
         forge_all(copy, {"vt_1024": at(2, cut)})
         BuildDir(copy).seal(replace(manifest_of(copy), package_version=version), files)
         must_find(cli("verify", copy, "--tasks", "vt"), "vt_1024/2: ")
@@ -715,6 +714,4 @@ def test_sources_not_here_are_said_by_config(shared: Path, tmp_path: Path, cli: 
     done = cli("verify", out, env=bare)
     assert done.returncode == 3, done.stdout
     assert "qa_1_1024" in done.stderr and "vt_1024" not in done.stderr
-    forge_all(out, {"qa_1_1024": at(1, lambda row: replace(row, length=row.length - 1))})
-    must_find(cli("verify", out, env=bare), "qa_1_1024/1: length says ")
     assert rows_of(out, "vt_1024")

@@ -10,11 +10,10 @@ stated by the folder.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,42 +23,41 @@ from rich.console import Group
 from rich.text import Text
 
 from ruler_builders.card import Address, address_of, card_files
-from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.solvers import column_findings, row_findings
-from ruler_builders.differences import (
+from ruler_builders.listing import (
     check_columns,
-    container_difference,
+    differences,
+    folder_listing,
+    hub_listing,
     line_difference,
+    lists,
     pyarrow_of,
     row_differences,
     unequal_values,
 )
-from ruler_builders.listing import Entry, differences, folder_listing, hub_listing, lists
 from ruler_builders.pipeline.build import empty_manifest, in_order
-from ruler_builders.pipeline.build_dir import row_figures
 from ruler_builders.pipeline.build_one import BuildContext, build_one, open_context, worker_context
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, processes, run_jobs
-from ruler_builders.sources.catalogue import essays_of
-from ruler_builders.upstream import EDITIONS
-from ruler_builders.upstream.columns import prompt_tokens
-from ruler_builders.upstream.sources import words_of
+from ruler_builders.recorded import (
+    expected_tokenizer,
+    input_findings,
+    plan_of,
+    stated_of_tokenizer,
+    tasks_of,
+)
 from ruler_data.dataset import Source, open_source
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import read_bytes
-from ruler_data.floors import floor as packaged_floor
 from ruler_data.hub.client import HubDown
 from ruler_data.hub.download import fetch_file
-from ruler_data.hub.repo import PushFile, name_of
+from ruler_data.hub.repo import Entry, PushFile, name_of
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.manifest import (
     BALANCED,
     FILENAME,
-    LOCAL_COPY,
     ConfigInfo,
     Manifest,
     SourceInfo,
-    TokenizerInfo,
 )
 from ruler_data.names import (
     counted,
@@ -70,24 +68,17 @@ from ruler_data.names import (
     released_version,
 )
 from ruler_data.network import offline
-from ruler_data.parquet import UNREADABLE, read_packed
+from ruler_data.parquet import UNREADABLE
 from ruler_data.progress import progress as progress_bar
-from ruler_data.row import RowDigest
-from ruler_data.suites import Suite, packaged_suite
+from ruler_data.suites import packaged_suite
 from ruler_data.tasks import config_place
 from ruler_data.terminal import visible_line
-from ruler_data.tokenizers.hf import FILES
-from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
+from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_data.version import __version__
 
 #: Files beside the rows that a build writes.
 CARD = "README.md"
 LICENCES = "LICENSES.md"
-#: Of the manifest: what decides no byte of the rows or of the card.
-STATED = ("engine", "hub_id", "mirror", "revision")
-#: A version that can be installed.
-_VERSION = re.compile(r"\d+(\.\d+){1,3}")
-_OWN_VERSION = re.compile(r"[1-9]\d*\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,11 +102,6 @@ class Verdict:
     configs: int = 0
     rows: int = 0
     made: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing wrong was found; what is unproved may still be wrong."""
-        return not self.findings
 
     @property
     def exit_status(self) -> int:
@@ -145,7 +131,7 @@ class Verdict:
 
     def to_record(self) -> dict[str, object]:
         """Return the verdict as plain values."""
-        return {"exit_status": self.exit_status, "clean": self.clean, **asdict(self)}
+        return {"exit_status": self.exit_status, **asdict(self)}
 
     def __rich__(self) -> Group:
         lines = list(self.findings)
@@ -196,79 +182,6 @@ def verify(
         raise UsageError(*error.args) from error
 
 
-def input_findings(manifest: Manifest) -> Iterator[str]:
-    """Yield inputs that no build can have."""
-    if not _OWN_VERSION.fullmatch(manifest.package_version):
-        version = quote(manifest.package_version)
-        yield f"{FILENAME}: package_version {version} is no version of ruler-data"
-    if not _VERSION.fullmatch(manifest.pyarrow):
-        yield f"{FILENAME}: pyarrow {quote(manifest.pyarrow)} is no version of pyarrow"
-    if not manifest.configs:
-        yield f"{FILENAME}: names no config"
-    if manifest.is_upstream and manifest.edition not in EDITIONS:
-        yield f"{FILENAME}: edition {quote(manifest.edition)} is not known"
-    for name, task in manifest.tasks.items():
-        if task.params.impossible:
-            yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
-    for name in _tasks(manifest):
-        yield from _task_findings(manifest, name)
-
-
-def _task_findings(manifest: Manifest, name: str) -> Iterator[str]:
-    """Yield what a task of configs needs and the manifest does not name."""
-    sources = manifest.table[name].sources
-    kinds = {source.name: source.kind for source in manifest.sources}
-    if manifest.edition == BALANCED:
-        for source in sources:
-            if source not in kinds:
-                yield f"{FILENAME}: does not name the source {source}"
-    suite = packaged_suite(manifest.suite)
-    if suite is None or name in suite.tasks:
-        return
-    if "own" not in map(kinds.get, sources):
-        yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
-
-
-def _tasks(manifest: Manifest) -> list[str]:
-    """Return the names of the tasks that have configs."""
-    return list(dict.fromkeys(parse_config(config)[0] for config in manifest.configs))
-
-
-def plan_of(
-    manifest: Manifest,
-    folder: Path,
-    tokenizer: str,
-    sources: Path | str | None,
-    haystack: Path | str | None,
-) -> BuildPlan:
-    """Return the plan of the build whose inputs a manifest records."""
-    table = dict(manifest.table)
-    if suite := packaged_suite(manifest.suite):
-        table |= suite.tasks
-    tasks = {name: replace(table[name], name=name) for name in _tasks(manifest)}
-    lengths = {parse_config(config)[1] for config in manifest.configs}
-    rows = max(info.rows for info in manifest.configs.values())
-    template = "base"
-    if manifest.edition != BALANCED and manifest.chat_template:
-        template = manifest.chat_template
-    return BuildPlan(
-        tokenizer,
-        Suite(manifest.suite, "", tasks, tuple(sorted(lengths)), rows),
-        folder,
-        manifest.seed,
-        sources=sources,
-        haystack=haystack,
-        sources_kind="real",
-        samples=frozenset(source.name for source in manifest.sources if source.kind == "sample"),
-        edition=manifest.edition,
-        template=template,
-        reserve=manifest.tokenizer.extra_reserve,
-        network=False,
-        essays=essays_of(manifest),
-        words=words_of(manifest),
-    )
-
-
 def remake(
     plan: BuildPlan, job: tuple[str, int], progress: Progress, context: BuildContext | None = None
 ) -> tuple[str, ConfigInfo | RulerError]:
@@ -308,8 +221,6 @@ class Rebuild:
         self.context: BuildContext | None = None
         if plan.tokenizer:
             self.context = open_context(plan)
-        #: Number of rows to make of each config.
-        self.rows = {name: info.rows for name, info in self.manifest.configs.items()}
         #: Entries of the configs that were made.
         self.made = dict[str, ConfigInfo]()
         #: What the manifest must state of configs.
@@ -319,53 +230,38 @@ class Rebuild:
         #: What is wrong with rows and their files.
         self.findings = list[str]()
         self.listing = self._listing()
+        self.address = self._address()
+        if self._is_listed():
+            del self.listing[INDEX]
         self.obstacles = self._obstacles()
-        for name, number in self.rows.items():
-            if rows is not None:
-                self.rows[name] = min(number, rows)
+        #: Number of rows to make of each config that is there.
+        self.rows = dict[str, int]()
+        for name, info in self.manifest.configs.items():
             if name not in names:
                 self.unproved[name] = "left out by --tasks or --lengths"
             elif why := self.obstacles.get(parse_config(name)[0]):
                 self.unproved[name] = why
+            elif self._is_file(info.file):
+                self.rows[name] = info.rows
+                if rows is not None and rows < info.rows:
+                    self.rows[name] = rows
+                    self.unproved[name] = f"made again were {rows} rows of each config (--rows)"
 
     def _listing(self) -> dict[str, Entry]:
-        """Return the listing of what is there, without an index that names this repo."""
+        """Return the listing of what is there."""
         release = self.source.release
         if release is None:
-            return folder_listing(self.folder, self.repos)
-        try:
-            if offline():
-                raise HubDown("downloads are off; run it again where they are not")
-            listing = hub_listing(release.repo, release.commit)
-        except HubDown as error:
-            release.fetch(self.names, self.manifest.files)
-            self.unproved["other files of the commit"] = str(error)
-            return folder_listing(self.folder, self.repos)
+            return folder_listing(self.folder)
+        if offline():
+            raise HubDown("downloads are off, so the listing of the commit is not known")
+        listing = hub_listing(release.repo, release.commit)
         for name in (CARD, LICENCES, INDEX):
             if name in listing:
                 fetch_file(release.repo, name, release.commit, listing[name].bytes)
-        if INDEX in listing and lists(self.folder / INDEX, self.repos):
-            del listing[INDEX]
         return listing
 
-    @cached_property
-    def repos(self) -> set[str]:
-        """Names of the repo: the Hub's, and the one on the card, from which it may be renamed."""
-        release = self.source.release
-        address = address_of(self.folder)
-        if release is None:
-            if address is None:
-                return set()
-            return {address.repo}
-        if address and address.repo != release.repo:
-            with suppress(RulerError):
-                if name_of(address.repo) == release.repo:
-                    return {release.repo, address.repo}
-        return {release.repo}
-
-    @cached_property
-    def address(self) -> Address | None:
-        """The address that the card must name; that of a folder, and of the code, is stated."""
+    def _address(self) -> Address | None:
+        """Return the address that the card must name; that of a folder, and of code, is stated."""
         release = self.source.release
         stated = address_of(self.folder)
         if release is None:
@@ -376,9 +272,19 @@ class Rebuild:
         if stated is None:
             return Address(release.repo, tag, "")
         repo = release.repo
-        if stated.repo in self.repos:  # by its earlier name
-            repo = stated.repo
+        with suppress(RulerError):
+            if stated.repo != repo and name_of(stated.repo) == repo:  # renamed since
+                repo = stated.repo
         return Address(repo, tag, stated.code)
+
+    def _is_listed(self) -> bool:
+        """Whether an index lies there that names this repo, as it is called now or was before."""
+        repos = set[str]()
+        if self.address:
+            repos.add(self.address.repo)
+        if self.source.release:
+            repos.add(self.source.release.repo)
+        return self._is_file(INDEX) and lists(self.folder / INDEX, repos)
 
     def _obstacles(self) -> dict[str, str]:
         """Return why rows cannot be made here, by task."""
@@ -392,7 +298,7 @@ class Rebuild:
         elif manifest.package_version.split(".")[0] != __version__.split(".")[0]:
             why = f"its rows are {_written_by(manifest.package_version)}"
         if why or self.context is None:
-            return dict.fromkeys(_tasks(manifest), why)
+            return dict.fromkeys(tasks_of(manifest), why)
         obstacles = dict[str, str]()
         hashes = {source.name: source.sha256 for source in manifest.sources}
         for name, task in self.plan.suite.tasks.items():
@@ -410,13 +316,8 @@ class Rebuild:
 
     def make(self, workers: int, show: Callable[[int], AbstractContextManager[Progress]]) -> None:
         """Make the configs, the longest first, on several workers."""
-        jobs = [
-            (name, self.rows[name])
-            for name in sorted(self.names, key=lambda name: -parse_config(name)[1])
-            if name not in self.unproved
-            and self.rows[name]
-            and self._is_file(self.manifest.configs[name].file)
-        ]
+        jobs = [(name, rows) for name, rows in self.rows.items() if rows]
+        jobs.sort(key=lambda job: -parse_config(job[0])[1])
         lengths = [parse_config(name)[1] for name, _ in jobs]
         tokens = sum(rows * parse_config(name)[1] for name, rows in jobs)
         count = processes(workers, tokens, max(lengths, default=0))
@@ -434,21 +335,22 @@ class Rebuild:
 
     def compare(self) -> None:
         """Compare each file with the one that was made; where they differ, its rows."""
-        for name in self.names:
+        for name, made in self.made.items():
             info = self.manifest.configs[name]
-            if not self._is_file(info.file):
-                continue
-            made = self.made.get(name)
-            if made and made.rows == info.rows:
+            is_whole = made.rows == info.rows
+            if is_whole:
                 self.entries[name] = made
-                if self.listing[info.file].is_same(self._file(name)):
-                    continue
+            if is_whole and self.listing[info.file].is_same(self._file(name)):
+                continue
             self._fetch(name)
             try:
-                self.findings += self._inspected(name, self.folder / info.file)
+                findings = self._row_differences(name, None if is_whole else made.rows)
+                if not findings:
+                    findings = self._other_bytes(name, made)
             except UNREADABLE as error:
                 reason = str(error).strip().partition("\n")[0] or type(error).__name__
-                self.findings.append(f"{info.file}: cannot be read: {reason}")
+                findings = [f"{info.file}: cannot be read: {reason}"]
+            self.findings += findings
 
     def _is_file(self, path: str) -> bool:
         """Whether a file is there, and not a link or device."""
@@ -466,85 +368,28 @@ class Rebuild:
             size = self.listing[info.file].bytes
             fetch_file(release.repo, info.file, release.commit, size)
 
-    def _inspected(self, name: str, path: Path) -> list[str]:
-        """Return what is wrong with the rows of a file that is not the one that was made."""
+    def _row_differences(self, name: str, rows: int | None) -> list[str]:
+        """Return how rows of a file differ from those made: all, or the first `rows`."""
+        file = self.manifest.configs[name].file
+        path = self.folder / file
         check_columns(path)
+        return [*row_differences(name, path, self.plan.folder / file, rows)]
+
+    def _other_bytes(self, name: str, made: ConfigInfo) -> list[str]:
+        """Return what is wrong with a file of the right rows, or note why it is not proved."""
         info = self.manifest.configs[name]
-        made = self.made.get(name)
-        made_path = self.plan.folder / info.file
-        is_whole = self.rows[name] == info.rows
-        findings = list[str]()
-        if made:
-            most: int | None = None
-            if not is_whole:
-                most = self.rows[name]
-            findings = [*row_differences(name, path, made_path, most)]
-        if not is_whole:
-            self.unproved.setdefault(
-                name, f"made again were {self.rows[name]} rows of each config (--rows)"
-            )
-        if made is None or not is_whole:
-            self.entries[name] = self._entry_of_rows(name, path)
-            return [*findings, *self._solved(name, path)]
-        if findings:
-            return findings
+        if made.rows < info.rows:
+            return []
         self.entries[name] = replace(made, bytes=info.bytes, sha256=info.sha256)
-        writer = pyarrow_of(path)
+        writer = pyarrow_of(self.folder / info.file)
         if not self.is_current:
             self.unproved[name] = f"the file was {_written_by(self.manifest.package_version)}"
         elif writer not in ("", pa.__version__):
             why = f"its rows are equal; its file is of pyarrow {writer}, and here is"
             self.unproved[name] = f"{why} {pa.__version__}: pip install 'pyarrow=={writer}'"
         else:
-            difference = container_difference(path, made_path)
-            findings.append(f"{info.file}: holds its rows, but not as pyarrow writes: {difference}")
-        return findings
-
-    def _solved(self, name: str, path: Path) -> Iterator[str]:
-        """Yield what the prompts alone, and the tokenizer, say against the rows of a file."""
-        manifest = self.manifest
-        task, length = self.plan.configs[name]
-        for place, packed in enumerate(read_packed(path)):
-            row = packed.unpack()
-            if manifest.edition == BALANCED:
-                flaws = [*row_findings(task, length - self.plan.reserve, place, row)]
-            else:
-                flaws = [*column_findings(task, place, row, any_budget=manifest.is_imported)]
-            if row.haystack is None and not manifest.is_imported:
-                flaws.append("column haystack has no value")
-            if self.context is not None:
-                content = b"".join((packed.context, row.question.encode()))
-                has_template = self.plan.template != "base"
-                tokens = prompt_tokens(
-                    self.context.tokenizer, content, row.answer_prefix, has_template
-                )
-                needs = tokens + row.max_new_tokens
-                if needs != row.length:
-                    flaws.append(f"length says {row.length}, the tokenizer counts {needs}")
-            yield from (f"{name}/{row.index}: {flaw}" for flaw in flaws)
-
-    def _entry_of_rows(self, name: str, path: Path) -> ConfigInfo:
-        """Return what the manifest must state of rows that were not all made again."""
-        manifest = self.manifest
-        info = self.manifest.configs[name]
-        task, length = self.plan.configs[name]
-        digest = RowDigest()
-        lengths = list[int]()
-        for packed in read_packed(path):
-            digest.add(packed)
-            lengths.append(packed.length)
-        if not lengths:
-            return replace(info, rows=0)
-        audit = dict[str, Any]()
-        if manifest.is_imported:
-            audit |= info.audit
-        if manifest.edition != BALANCED:
-            rows = (packed.unpack() for packed in read_packed(path))
-            audit |= measure_defects(task, rows)
-        floor = None
-        if not manifest.is_imported:
-            floor = packaged_floor(task.name, length, manifest.suite) or info.floor
-        return replace(info, **row_figures(digest, lengths, length), audit=audit, floor=floor)
+            return [f"{info.file}: holds its rows, but not in the bytes that pyarrow writes"]
+        return []
 
     def verdict(self) -> Verdict:
         """Compare the listings, and say in what they differ."""
@@ -622,11 +467,12 @@ class Rebuild:
         """Return a config's file as it was made, or as the manifest states it."""
         info = self.manifest.configs[name]
         made = self.made.get(name)
-        if made is None or name in self.unproved or made.rows < info.rows:
-            path = self.folder / info.file
-            return PushFile(info.file, info.bytes, info.sha256, lambda: path)
-        path = self.plan.folder / info.file
-        return PushFile(info.file, made.bytes, made.sha256, lambda: path)
+        folder = self.plan.folder
+        if made is None or name in self.unproved:
+            made = info
+            folder = self.folder
+        source = partial(Path, folder, info.file)
+        return PushFile(info.file, made.bytes, made.sha256, source)
 
     def _beside(self, expected: Manifest) -> dict[str, bytes]:
         """Return card and licences; none if they cannot be made here, which is noted."""
@@ -716,36 +562,3 @@ class Rebuild:
             yield f"card: code at {address.code or 'no address'}"
             if manifest.siblings:
                 yield f"siblings: {', '.join(manifest.siblings)}"
-
-
-def stated_of_tokenizer(recorded: TokenizerInfo, actual: TokenizerInfo) -> Iterator[str]:
-    """Yield what an entry states of a tokenizer beside what decides the rows."""
-    for name in STATED:
-        if value := getattr(recorded, name):
-            yield f"tokenizer.{name}: {value}"
-    if actual.name != recorded.name or actual.name not in REGISTRY:
-        yield f"tokenizer.name: {recorded.name}"
-    if actual.files != recorded.files:
-        hashes = (f"{name} {sha256}" for name, sha256 in recorded.files.items())
-        yield f"tokenizer.files: {', '.join(hashes)} (those here give the same tokens)"
-
-
-def expected_tokenizer(recorded: TokenizerInfo, actual: TokenizerInfo) -> TokenizerInfo:
-    """Return the entry that a tokenizer must have; where it is from and what counted is stated.
-
-    From one origin, other hashes are wrong; local copies of a known tokenizer were never compared.
-    """
-    stated = {name: getattr(recorded, name) for name in STATED}
-    name = recorded.name
-    if name in REGISTRY and actual.name in REGISTRY:
-        name = actual.name
-    entry = REGISTRY.get(name)
-    if entry and entry.revision and recorded.hub_id:
-        stated["hub_id"] = entry.source
-    origin = (actual.hub_id, actual.revision, actual.mirror)
-    is_same = origin == (recorded.hub_id, recorded.revision, recorded.mirror)
-    is_elsewhere = actual.mirror == LOCAL_COPY or not is_same
-    files = actual.files
-    if is_elsewhere and actual.counts_like(recorded) and recorded.files.keys() <= {*FILES}:
-        files = recorded.files
-    return replace(actual, **stated, name=name, files=files)

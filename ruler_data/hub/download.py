@@ -169,7 +169,7 @@ def fetch_tables(
     paths = []
     for name, file in sorted(tree(repo, commit).items()):
         if name.endswith(tuple(suffixes)) and fnmatch(name, glob):
-            paths.append(_download(repo, commit, name, file.size))
+            paths.append(_download(repo, commit, name, file.bytes))
     return commit, paths
 
 

@@ -33,8 +33,6 @@ from ruler_data.hub.client import (
     with_retries,
 )
 
-#: Files of a commit by path.
-Tree = Mapping[str, RepoFile]
 #: The branch that releases are committed to.
 BRANCH = "main"
 # Statuses after which a step looks again:
@@ -44,6 +42,40 @@ UNKNOWN = 404
 MOVED = 412
 #: it exists already.
 EXISTS = 409
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A path of a listing, of a folder or of a commit.
+
+    Attributes:
+        bytes: size of the file.
+        sha256: of the file; empty for a small file on the Hub, which lists git's hash of it.
+        git_hash: of a small file on the Hub.
+        kind: what it is, in words, if it is no regular file.
+    """
+
+    bytes: int = 0
+    sha256: str = ""
+    git_hash: str = ""
+    kind: str = ""
+
+    def is_same(self, file: "PushFile") -> bool:
+        """Whether a file that was made has these bytes."""
+        if self.kind or self.bytes != file.size:
+            return False
+        if self.sha256:
+            return self.sha256 == file.sha256
+        return self.git_hash == file.git_oid
+
+    def __str__(self) -> str:
+        if self.sha256:
+            return f"{self.bytes:,} bytes, sha256 {self.sha256}"
+        return f"{self.bytes:,} bytes, git's hash {self.git_hash}"
+
+
+#: Files of a commit by path.
+Tree = Mapping[str, Entry]
 
 
 @dataclass(frozen=True)
@@ -87,14 +119,6 @@ class PushFile:
         data = self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
-    def is_held(self, file: RepoFile | None) -> bool:
-        """Whether the Hub holds exactly these bytes."""
-        if file is None or file.size != self.size:
-            return False
-        if file.lfs:
-            return file.lfs.sha256 == self.sha256
-        return file.blob_id == self.git_oid
-
 
 def head(repo: str) -> DatasetInfo | None:
     """Return the newest commit (`sha`) of a dataset repo, or None if there is no such repo."""
@@ -119,12 +143,17 @@ def name_of(repo: str) -> str:
     return str(with_retries(repo, lambda: client().dataset_info(repo)).id)
 
 
-def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, RepoFile]:
+def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, Entry]:
     """Return the files of a repo at a commit, by path."""
 
-    def look() -> dict[str, RepoFile]:
-        entries = client().list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind)
-        return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
+    def look() -> dict[str, Entry]:
+        files = dict[str, Entry]()
+        for item in client().list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind):
+            if isinstance(item, RepoFile) and item.lfs:
+                files[item.path] = Entry(item.size, sha256=item.lfs.sha256)
+            elif isinstance(item, RepoFile):
+                files[item.path] = Entry(item.size, git_hash=item.blob_id)
+        return files
 
     return with_retries(f"{repo} at {commit}", look, also={UNKNOWN})
 
@@ -135,15 +164,9 @@ def tags(repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def is_changed(path: str, before: Tree, now: Tree) -> bool:
-    """Whether a file is not the same in two commits, or only in one of them."""
-    hashes = [tree[path].blob_id if path in tree else "" for tree in (before, now)]
-    return hashes[0] != hashes[1]
-
-
 def missing(files: Iterable[PushFile], remote: Tree) -> list[PushFile]:
     """Return the files that a repo does not hold with these bytes."""
-    return [file for file in files if not file.is_held(remote.get(file.path))]
+    return [file for file in files if not remote.get(file.path, Entry()).is_same(file)]
 
 
 def check_token(repos: Iterable[str], tell: Callable[[str], None]) -> str:

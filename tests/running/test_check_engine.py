@@ -51,7 +51,7 @@ def test_rows_end_at_every_residue_and_neighbours_begin_alike(rows: Path, tiny: 
         alike = min(row.evidence[0].start, twin.evidence[0].start) - 200  # within a line or two
         assert row.context[: max(alike, 0)] == twin.context[: max(alike, 0)]
         assert row.outputs != twin.outputs
-    assert ruler_builders.verify(rows, rows=2, tokenizer=str(tiny), progress=False).clean
+    assert ruler_builders.verify(rows, rows=2, tokenizer=str(tiny), progress=False).findings == ()
 
 
 def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:

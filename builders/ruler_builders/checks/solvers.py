@@ -1,4 +1,4 @@
-"""What a build checks of each row, and `verify` of each row that it reads.
+"""What a build checks of each row.
 
 The generators cannot know that a prompt has one answer. A solver finds the gold answers and the
 evidence in the finished prompt alone and imports nothing of the generators. It returns every answer
@@ -75,13 +75,13 @@ def row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]
         yield f"column haystack is {row.haystack}, the prompt's is {span}"
 
 
-def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = False) -> Iterator[str]:
+def column_findings(task: Task, place: int, row: Row) -> Iterator[str]:
     """Yield what is wrong with the columns that follow from place and task."""
     if row.index != place:
         yield f"row {place} of the file has index {row.index}"
     if row.task != task.name:
         yield f"task is {row.task!r}"
-    if row.max_new_tokens != task.max_new_tokens and not any_budget:
+    if row.max_new_tokens != task.max_new_tokens:
         yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
     if not row.outputs or not all(row.outputs):
         yield "a gold answer is empty"

@@ -13,7 +13,7 @@ from ruler_builders.pipeline.build import compared_inputs
 from ruler_builders.publish.version import Change, Version, change
 from ruler_data.errors import UsageError
 from ruler_data.hub.download import Snapshot, open_release
-from ruler_data.hub.repo import PushFile, Tree, is_changed, missing
+from ruler_data.hub.repo import PushFile, Tree, missing
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
 from ruler_data.names import counted, parse_config, parse_names, quote
@@ -230,7 +230,7 @@ class Plan:
     @property
     def replaced(self) -> list[str]:
         """The files to send that somebody else changed since the release before."""
-        return [path for path in self.to_send if is_changed(path, self.before, self.remote)]
+        return [path for path in self.to_send if self.before.get(path) != self.remote.get(path)]
 
     @property
     def card(self) -> str:

@@ -39,7 +39,7 @@ from ruler_data.hub.repo import (
     check_token,
     ensure_repo,
     head,
-    is_changed,
+    missing,
     put_files,
     put_tag,
     tags,
@@ -386,8 +386,8 @@ class Release:
     def _leftovers(self, remote: Tree) -> list[str]:
         """Return the files to remove, if the head is still the one of the plan."""
         plan = self.planned
-        is_ours = plan.files[-1].is_held(remote.get(FILENAME))
-        if not is_ours and is_changed(FILENAME, plan.remote, remote):
+        is_other = remote.get(FILENAME) != plan.remote.get(FILENAME)
+        if is_other and missing([plan.files[-1]], remote):
             remedy = "run the same command again to extend it"
             problem = "another release was committed meanwhile and was not changed"
             raise RulerError(self.repo, f"{problem}; {remedy}")
@@ -477,7 +477,7 @@ def next_card(folder: Path, repo: str) -> str:
         release.find_repo()
         release.make_plan({})
     except HubDown as error:
-        warn(f"{error}; this is the card of a first release")
         release.head = None
         release.make_plan({})
+        warn(f"{error}; this is the card of a first release")
     return release.planned.card.removesuffix("\n")
