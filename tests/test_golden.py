@@ -14,9 +14,10 @@ import pytest
 
 from ruler_builders.card import card_files
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_data import DATA_VERSION, TASKS, digest_rows
+from ruler_builders.pipeline.fit import make_rows
+from ruler_data import DATA_VERSION, TASKS, UsageError, digest_rows
 from ruler_data.suites import packaged
-from tests.rows import make
+from tests.rows import counted, make, target
 
 GOLDEN = Path(__file__).parent / "golden"
 ROWS = 3
@@ -49,6 +50,27 @@ def test_sample_rows_are_those_of_the_data_version(tokenizer: str) -> None:
 def test_rows_of_suites_are_those_of_the_data_version() -> None:
     own = {task for suite in packaged().values() for task in suite.tasks} - set(TASKS)
     compare("suites-mistral.json", digests("mistral", tasks=sorted(own), rows=1))
+
+
+#: Lengths at which rows have other examples, words or sources than at 4,096; indices, and tasks.
+ELSEWHERE = ((1_536, (0, 7), None), (20_000, (3,), None), (300_000, (1,), TASKS))
+
+
+def test_rows_of_other_lengths_are_those_of_the_data_version() -> None:
+    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+    found: dict[str, list[str]] = {}
+    for length, indices, names in ELSEWHERE:
+        for name in names or sorted(tasks):
+            notes: set[str] = set()
+            try:
+                rows = make_rows(
+                    tasks[name], counted("mistral"), indices, target("mistral", length), notes
+                )
+                digest = digest_rows(row.unpack() for row in rows)
+            except UsageError as error:
+                digest = str(error)
+            found[f"{name}_{length}"] = [digest, *sorted(notes)]
+    compare("lengths-mistral.json", json.dumps(found, indent=1) + "\n")
 
 
 @pytest.mark.slow
