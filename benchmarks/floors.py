@@ -4,7 +4,7 @@
     python benchmarks/floors.py --sources SOURCES --again 131072
 
 Writes what it measures into `ruler_data/floors.json` and keeps all else there
-(`ruler_builders.checks.floors` says what a floor is). Floors are measured on 100 rows; blind
+(`tests/proof/floors.py` says what a floor is). Floors are measured on 100 rows; blind
 ones of qa, cwe and RULER v2 on 500, whose questions are the same at every length. A source that is
 missing is taken from the sample; the table that ships was measured on real sources, MMLU without
 `auxiliary_train`. Where the candidates do not depend on the length, one length is measured;
@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, replace
 from pathlib import Path
 
-from ruler_builders.checks.floors import ROWS, FloorMeter
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ruler_builders.pipeline.build_one import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
@@ -28,6 +29,7 @@ from ruler_data.manifest import Floor
 from ruler_data.row import Row
 from ruler_data.suites import RULER, packaged
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Ruler2, Task
+from tests.proof.floors import ROWS, FloorMeter
 
 TABLE = Path(__file__).parents[1] / "ruler_data" / "floors.json"
 BLIND_ROWS, BLIND_LENGTH = 500, 4096

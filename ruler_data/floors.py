@@ -5,8 +5,7 @@
     >>> blind_floor("niah_single_1", 4096)
     0.0
 
-The table `floors.json` ships with the package; `benchmarks/floors.py` measures it. A build measures
-the floors of a user's own tasks, and they stand in the manifest.
+The table `floors.json` ships with the package; `benchmarks/floors.py` measures it.
 """
 
 import json

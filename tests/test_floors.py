@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.checks.floors import LISTING, FloorMeter, blind_floor, score
 from ruler_builders.pipeline.fit import make_rows
 from ruler_data import TASKS, Row, floors
 from ruler_data.floors import table
@@ -18,6 +17,7 @@ from ruler_data.manifest import Floor
 from ruler_data.suites import packaged
 from ruler_data.tasks import Cwe, Fwe, Niah, Ruler2, Task, Vt
 from ruler_eval.scoring.metrics import SCORERS
+from tests.proof.floors import LISTING, FloorMeter, blind_floor, score
 from tests.rows import counted, make, target
 from tests.tampering import manifest_of
 

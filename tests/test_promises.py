@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import pytest
 
 from ruler_builders import tasks
-from ruler_builders.checks import floors, solvers
+from ruler_builders.checks import solvers
 from ruler_builders.checks.solvers import Solution, solve
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
@@ -15,7 +15,7 @@ from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.running.oracle import gold_text
 from ruler_eval.scoring.metrics import SCORERS
-from tests.proof import task_parameters
+from tests.proof import floors, task_parameters
 from tests.rows import make
 
 ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}

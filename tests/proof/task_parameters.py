@@ -274,11 +274,17 @@ def _chains(params: Vt, lines: Sequence[str]) -> Generator[str, None, dict[str, 
     return chains
 
 
+def counts_of(words: WordList) -> Counter[str]:
+    """Return how often each different word occurs, in the order of first occurrence."""
+    pairs = zip(words.words.to_pylist(), words.often.tolist(), strict=True)
+    return Counter(dict(pairs))
+
+
 def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
     head = template_of(task, row).head
     example, body = example_and_list(row.context, head)
     words = word_list(body.strip())
-    common, counts = params.common, sorted(words.counts.values(), reverse=True)
+    common, counts = params.common, sorted(counts_of(words).values(), reverse=True)
     yield from _order_findings(words)
     if params.ask == "count":
         least, most = params.other_repeats, params.common_repeats
@@ -304,7 +310,9 @@ def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
 def _order_findings(words: WordList) -> Iterator[str]:
     """Check that equal words stand side by side no more often than in random order."""
     beside = int((words.places[1:] == words.places[:-1]).sum())  # equal words side by side
-    mean = sum(count * (count - 1) for count in words.counts.values()) / max(len(words.places), 1)
+    mean = sum(count * (count - 1) for count in counts_of(words).values()) / max(
+        len(words.places), 1
+    )
     if beside > mean + 8 * math.sqrt(mean) + 8:
         yield f"equal words stand side by side {beside} times, {mean:.0f} in random order"
 
@@ -323,7 +331,7 @@ def _repeat_findings(counts: Sequence[int], common: int, often: int, seldom: int
 def _fwe(task: Task, params: Fwe, length: int, row: Row) -> Iterator[str]:
     body = example_and_list(row.context, template_of(task, row).head)[1]
     text = word_list(body.strip())
-    ranked = text.counts.most_common()
+    ranked = counts_of(text).most_common()
     words = [word for word, _ in ranked]
     if words[:1] != ["..."]:
         yield "the most frequent word is not the noise '...'"

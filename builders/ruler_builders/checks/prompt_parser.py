@@ -4,7 +4,6 @@ A solver does not notice another question, so the fixed text of a prompt is comp
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import product
@@ -126,11 +125,6 @@ class WordList(NamedTuple):
     words: pa.StringArray
     often: NDArray[np.intp]
     is_numbered: bool
-
-    @property
-    def counts(self) -> Counter[str]:
-        """How often each different word occurs, in the order of first occurrence."""
-        return Counter(dict(zip(self.words.to_pylist(), self.often.tolist(), strict=True)))
 
     def ranked(self) -> Iterator[tuple[str, int]]:
         """Yield the words with their counts, the most frequent first."""

@@ -5,7 +5,6 @@ documents answer a question) is assumed; that it can be found and is unique is c
 """
 
 import re
-from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -149,11 +148,3 @@ def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
     text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
     query = text if params.level == "basic" else row.question.partition("Question: ")[2]
     return query.partition("\nIndex of the most")[0], ""
-
-
-def candidates(row: Row) -> Counter[str]:
-    """Return what could be the answer: letters, values, questions, or numbers of documents."""
-    if row.outputs[0] in ("A", "B", "C", "D") and len(row.outputs) == 1:
-        return Counter("ABCD")
-    is_document = row.context.startswith("Below are some documents.")
-    return Counter(text.label if is_document else text.text for text in labelled_texts(row.context))

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.checks.solvers import column_findings, fill_finding, row_findings
 from ruler_builders.pipeline.build_dir import write_rows
 from ruler_builders.pipeline.fit import Target, checked_rows, make_row, make_rows, recount
@@ -190,10 +189,6 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     path = plan.folder / config_file(name)
     rows = plan.suite.rows
     notes = set[str]()
-    floor = packaged_floor(task.name, length, plan.suite.name)
-    meter: FloorMeter | None = None
-    if floor is None:
-        meter = FloorMeter(task, rows)
     lengths = list[int]()
 
     def checked_rows() -> Iterator[PackedRow]:
@@ -206,8 +201,6 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
             for flaw in findings:
                 raise RulerError(f"{name}/{row.index}: {flaw}; please report this")
             lengths.append(row.length)
-            if meter:
-                meter.add(place, row)
             yield packed
             progress(name, 1)
 
@@ -217,8 +210,7 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
     elif finding := fill_finding(task, length, plan.reserve, lengths):
         path.unlink()
         raise RulerError(f"{name}/{finding[0]}: {finding[1]}")
-    if meter:
-        floor = meter.floor()
+    floor = packaged_floor(task.name, length, plan.suite.name)
     info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
     return name, info, time.monotonic() - start
 

@@ -11,8 +11,7 @@ a key and a place, others ignore one of the two. Blind strategies do not read th
 the question, or give the gold answers of other rows. Answers are scored by the task's headline
 (upstream's score or the exact one), written here anew; a test compares it with `ruler_eval`.
 
-Floors of the package's suites are a table (`ruler_data.floors`); a build measures those of a user's
-own tasks.
+`benchmarks/floors.py` makes the table of the package's suites (`ruler_data.floors`).
 """
 
 import re
@@ -26,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import needle_sentences, place_of, queried_keys, word_list
+from ruler_builders.checks.ruler2_rows import labelled_texts, query_of
 from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
+from tests.proof.task_parameters import counts_of
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
 ROWS = 100
@@ -86,7 +86,7 @@ class FloorMeter:
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy that reads the context of a row, in [0, 1]."""
-    counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
+    counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of tests/proof/floors.py")(row)
     answers = dict[str, Sequence[str]]()
     sizes = {1}
     if task.metric in ALL:
@@ -110,8 +110,8 @@ def _half_read(params: Niah | Ruler2, row: Row) -> dict[str, list[str]]:
     The keys that have the most values are those that a question can be about.
     """
     if isinstance(params, Ruler2):
-        pairs = [(text.label, text.text) for text in ruler2_rows.labelled_texts(row.context)]
-        key, place = ruler2_rows.query_of(params, row)
+        pairs = [(text.label, text.text) for text in labelled_texts(row.context)]
+        key, place = query_of(params, row)
         if not place:
             return {}
         number = int(place[0]) - 1
@@ -302,7 +302,7 @@ def _words(row: Row) -> Candidates:
     For a question about the count of one word, return the counts of all.
     """
     text = row.context.rpartition("coded words. ")[2]  # fwe: no line feed before it
-    counts = word_list(text.rstrip("\n").rpartition("\n")[2].strip()).counts
+    counts = counts_of(word_list(text.rstrip("\n").rpartition("\n")[2].strip()))
     words = Counter({word: count for word, count in counts.items() if word[0].islower()})
     if row.outputs[0].isdecimal():
         return Counter(map(str, words.values())), {}
@@ -326,6 +326,16 @@ def _nodes(row: Row) -> Candidates:
     return Counter(node for edge in _EDGE.findall(row.context) for node in edge), {}
 
 
+def _texts(row: Row) -> Candidates:
+    """Return what could be the answer: letters, values, questions, or numbers of documents."""
+    if row.outputs[0] in ("A", "B", "C", "D") and len(row.outputs) == 1:
+        return Counter("ABCD"), {}
+    texts = labelled_texts(row.context)
+    if row.context.startswith("Below are some documents."):
+        return Counter(text.label for text in texts), {}
+    return Counter(text.text for text in texts), {}
+
+
 _CANDIDATES: dict[type, Callable[[Row], Candidates]] = {
     Niah: _values,
     Vt: _variables,
@@ -333,5 +343,5 @@ _CANDIDATES: dict[type, Callable[[Row], Candidates]] = {
     Fwe: _words,
     Qa: _names,
     Graph: _nodes,
-    Ruler2: lambda row: (ruler2_rows.candidates(row), {}),
+    Ruler2: _texts,
 }
