@@ -209,8 +209,7 @@ def repeat(
     """
     from ruler_eval.engine_check import repetition
 
-    changes: dict[str, Any] = {"base_url": base_url, "generate": generate, "options": options}
-    return repetition.repeat(Path(run), rows, **changes)
+    return repetition.repeat(Path(run), rows, options=options, base_url=base_url, generate=generate)
 
 
 @checked

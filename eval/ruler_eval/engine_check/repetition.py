@@ -12,8 +12,7 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 
 import json
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +23,6 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted, quote
 from ruler_data.reasoning import opens
-from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig, parse_options
@@ -89,9 +87,6 @@ class Repeat:
 
     pairs: tuple[Pair, ...]  # the rows that were answered both times
     failed: int = 0  # rows without an answer this time
-    empty: int = 0  # answers that became empty
-    cut_off: int = 0  # answers that ended by themselves before, and now at the budget
-    null: int = 0  # of `failed`, those whose text was null
     differs: tuple[str, ...] = ()  # what was changed on purpose, e.g. `enable_prefix_caching`
 
     @property
@@ -111,19 +106,15 @@ class Repeat:
 
     @property
     def failure(self) -> str | None:
-        """The error if rows had no answer this time, or an empty one."""
-        problems = []
-        if self.failed:
-            null = f" ({self.null} null)" if self.null else ""
-            problems.append(f"{counted(self.failed, 'row')} could not be answered again{null}")
-        if self.empty:
-            problems.append(f"{counted(self.empty, 'answer')} became empty")
-        return "; ".join(problems) or None
+        """The error if rows had no answer this time."""
+        if not self.failed:
+            return None
+        return f"{counted(self.failed, 'row')} could not be answered again"
 
     @property
     def exit_status(self) -> int:
-        """1 if rows had no answer this time, or an empty one."""
-        return int(self.failed + self.empty > 0)
+        """1 if rows had no answer this time."""
+        return int(self.failed > 0)
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values, with 95 % intervals."""
@@ -131,9 +122,6 @@ class Repeat:
         return {
             "rows": len(self.pairs),
             "failed": self.failed,
-            "empty": self.empty,
-            "cut_off": self.cut_off,
-            "null": self.null,
             "differs": self.differs,
             "changed": self.changed,
             "changed_interval": interval(self.changed, len(self.pairs)),
@@ -145,126 +133,103 @@ class Repeat:
 
     def __str__(self) -> str:
         record = self.to_record()
-        low, high = (100 * end for end in record["changed_interval"])
+        low, high = record["changed_interval"]
         least, most = record["points_interval"]
         where = f" with other {', '.join(self.differs)}" if self.differs else ""
-        kinds = ""
-        if self.empty:
-            kinds += f", {self.empty} became empty"
-        if self.cut_off:
-            kinds += f", {self.cut_off} were cut off"
         return (
             f"{counted(len(self.pairs), 'row')} generated again{where}: {100 * self.changed:.1f} % "
-            f"of the answers changed (95 % interval {low:.1f} to {high:.1f}){kinds}; a "
-            f"row's score moved by {self.points:.2f} points (95 % interval {least:.2f} to "
-            f"{most:.2f}), all together by {self.net:+.2f}"
+            f"of the answers changed (95 % interval {100 * low:.1f} to {100 * high:.1f}); a row's "
+            f"score moved by {self.points:.2f} points (95 % interval {least:.2f} to {most:.2f}), "
+            f"all together by {self.net:+.2f}"
         )
 
 
 def repeat(
     folder: Path,
     rows: int,
-    **changes: Any,  # noqa: ANN401 - options of the run
+    *,
+    options: Iterable[str] | Mapping[str, Any] | None = None,
+    base_url: str | None = None,
+    generate: Callable[..., Any] | None = None,
 ) -> Repeat:
     """Generate rows of a run again, some options changed; see `ruler_eval.commands.repeat`."""
     run = RunFolder(folder)
     before = {key: answer for key, answer in run.answers().items() if answer.error is None}
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
-    info = read_info(folder)
-    job = _reopen(folder, info, changes)
+    config, data = _start(run)
+    changes = parse_options(options)
+    for name, value in config.settings.items():
+        if name not in changes and generate is None and _names_code(name, value):
+            remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
+            raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
+    differs = [name for name in changes if changes[name] != config.settings.get(name, config)]
+    settings = config.settings | changes
+    job = open_job(
+        replace(config, data=data, options=settings, base_url=base_url, generate=generate)
+    )
+    if _identity(job.info, settings) != _identity(read_info(folder), settings):
+        raise RulerError(folder, "the rows, model or function are not those of the run any more")
     keys = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
     order = sorted(requests(job, keys), key=lambda request: _hash(request.key))
     again = _answers(job.opened(Ledger()), order, before)
-    result = _compared(job, info, order, before, again)
-    result = replace(result, differs=_changed_options(folder, changes))
+    pairs = _pairs(job, order, before, again)
+    result = Repeat(tuple(pairs), len(keys) - len(pairs), tuple(sorted(differs)))
     record = {**result.to_record(), "answers": [asdict(answer) for answer in again.values()]}
     write_file(folder / FILE.format(unique()), json.dumps(record, indent=1) + "\n")
     return result
 
 
+def _start(run: RunFolder) -> tuple[EvalConfig, str]:
+    """Return the options of a run as it was started last, and where its rows were."""
+    for start in reversed([*run.starts()]):
+        if "arguments" in start:
+            return EvalConfig.read(start["arguments"]), start["data"]
+    raise UsageError(run.path, "does not record how it was started; resume it once")
+
+
 def _answers(
     job: RunJob, order: Sequence[Request], before: Mapping[Key, Answer]
 ) -> dict[Key, Answer]:
-    """Return what the engine answers now; of another model than before, an error."""
+    """Return what the engine answers now, without answers of another model than the run's."""
     again = dict[Key, Answer]()
-    failure = None
+    reason = None
     with engine_errors(job):
         for answer in map(job.finished, job.engine.generate(iter(order))):
             error = answer.error or _another_model(before[answer.key].model, answer.model)
             again[answer.key] = replace(answer, error=error)
-            failure = failure or error
-    if failure is not None:
-        warn(f"not answered again, e.g.: {failure}")
+            reason = reason or error
+    if reason is not None:
+        warn(f"not answered again, e.g.: {reason}")
     return again
 
 
 def _another_model(before: str | None, now: str | None) -> str | None:
-    """Return why an answer does not count: another model than the run's gave it."""
-    if before is None or now is None or before == now:
+    if before is None or now in (None, before):
         return None
-    return f"answered by {quote(now)}, the run's model is {quote(before)}"
+    return f"answered by {quote(str(now))}, the run's model is {quote(before)}"
 
 
-def _compared(
+def _pairs(
     job: RunJob,
-    info: RunInfo,
     order: Sequence[Request],
     before: Mapping[Key, Answer],
     again: Mapping[Key, Answer],
-) -> Repeat:
-    """Return what changed from the run's answers."""
+) -> list[Pair]:
+    """Return the rows that were answered both times, with their scores."""
+    opened = opens(job.info.frame)
     pairs = list[Pair]()
-    counts = Counter[str]()
     for request in order:
-        was = before[request.key]
-        now = again.get(request.key)
-        if now is None or now.error is not None:
-            counts["failed"] += 1
-            counts["null"] += now is not None and "null" in (now.error or "")
+        answer = again.get(request.key)
+        if answer is None or answer.error is not None:
             continue
-        pairs.append(_pair(job, info, request.row, was, now))
-        counts["empty"] += _is_empty(now) and not _is_empty(was)
-        counts["cut_off"] += (was.finish, now.finish) == ("stop", "length")
-    return Repeat(
-        tuple(pairs), counts["failed"], counts["empty"], counts["cut_off"], counts["null"]
-    )
-
-
-def _changed_options(folder: Path, changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of the engine that are other than the run's."""
-    recorded = _start(folder)[0].settings
-    options = parse_options(changes.get("options"))
-    changed = [name for name in options if options[name] != recorded.get(name, recorded)]
-    return tuple(sorted(changed))
-
-
-def _start(folder: Path) -> tuple[EvalConfig, str]:
-    """Return the options of a run as it was started last, and where its rows were."""
-    for start in reversed([*RunFolder(folder).starts()]):
-        if "arguments" in start:
-            return EvalConfig.read(start["arguments"]), start["data"]
-    raise UsageError(folder, "does not record how it was started; resume it once")
-
-
-def _reopen(folder: Path, info: RunInfo, changes: Mapping[str, Any]) -> RunJob:
-    """Return a run as it was started last, with some arguments changed."""
-    config, data = _start(folder)
-    options = parse_options(changes.get("options"))
-    for name, value in config.settings.items():
-        is_new = name in options or changes.get("generate") is not None
-        if not is_new and _names_code(name, value):
-            remedy = f"if you trust it, name it again: --option {name}={quote(str(value))}"
-            raise UsageError(folder, f"its option {name} names code, which is not run; {remedy}")
-    options = config.settings | options
-    job = open_job(replace(config, **{**changes, "data": data, "options": options}))
-    if _identity(job.info, options) != _identity(info, options):
-        raise RulerError(folder, "the rows, model or function are not those of the run any more")
-    return job
-
-
-def _is_empty(answer: Answer) -> bool:
-    return not (answer.text or "").strip()
+        row = request.row
+        task = job.data.manifest.table[row.task]
+        text, score = score_answer(row, task, before[request.key], opened=opened)
+        text_now, score_now = score_answer(row, task, answer, opened=opened)
+        name = f"{request.config}/{row.index}"
+        pairs.append(Pair(name, text != text_now, score, score_now))
+    return pairs
 
 
 def _names_code(name: str, value: object) -> bool:
@@ -273,9 +238,10 @@ def _names_code(name: str, value: object) -> bool:
     >>> _names_code("function", "answers:say"), _names_code("dtype", "bfloat16")
     (True, False)
     """
-    if isinstance(value, Mapping | list):
-        values = value.values() if isinstance(value, Mapping) else value
-        return any(_names_code(name, inner) for inner in values)
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, list):
+        return any(_names_code(name, inner) for inner in value)
     is_name = isinstance(value, str) and any(mark in value for mark in ".:/")
     return is_name or (name == "trust_remote_code" and bool(value))
 
@@ -290,11 +256,3 @@ def _identity(run: RunInfo, options: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _hash(key: Key) -> bytes:
     return sha256("/".join(("repeat", *map(str, key))).encode()).digest()
-
-
-def _pair(job: RunJob, info: RunInfo, row: Row, was: Answer, now: Answer) -> Pair:
-    task = job.data.manifest.table[row.task]
-    opened = opens(info.frame)
-    text_before, before = score_answer(row, task, was, opened=opened)
-    text_after, after = score_answer(row, task, now, opened=opened)
-    return Pair(f"{was.config}/{row.index}", text_before != text_after, before, after)
