@@ -43,7 +43,6 @@ def generate(
             choice["finish_reason"],
             tokens=usage["completion_tokens"],
             calls=1,
-            total_tokens=usage["prompt_tokens"] + usage["completion_tokens"],
         )
 
 

@@ -47,7 +47,6 @@ def generate(
             choice["finish_reason"],
             tokens=usages[-1]["completion_tokens"],
             calls=len(usages),
-            total_tokens=sum(one["prompt_tokens"] + one["completion_tokens"] for one in usages),
         )
 
 

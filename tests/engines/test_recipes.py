@@ -140,7 +140,6 @@ def test_readers_of_parts_find_the_needle_and_what_they_cost_is_recorded(
         )
     found = list(answers(tmp_path / "run").values())
     assert {int(str(one["calls"])) for one in found} <= calls
-    assert all(int(str(one["total_tokens"])) > 0 for one in found)
     assert len(server.seen) == sum(int(str(one["calls"])) for one in found)
     assert max(len(Reader.prompt(body).split()) for body in server.seen) < 400 < context
     assert ruler_eval.score(tmp_path / "run", data).official.mean() == 1.0

@@ -59,7 +59,6 @@ class Answer:
     system_fingerprint: str | None = None  # of the reply
     question_digest: str | None = None  # of the row (`ruler_data.row.question_digest`)
     calls: Count | None = None  # of the model, if the answer took several
-    total_tokens: Count | None = None  # read and generated in all calls
     reasoning_tokens: Count | None = None  # of `answer_tokens`, those that the model thought with
     counted: str | None = None  # who counted `prompt_tokens`: `server`, `engine` or `nobody`
     provider: str | None = None  # that served the model, e.g. behind OpenRouter

@@ -55,7 +55,6 @@ class Generation:
         prompt_tokens: number of tokens that the model read.
         cached_tokens: of the prompt, those that a cache held.
         calls: of a model, if the answer took several (agents, retrieval).
-        total_tokens: read and generated in all calls.
     """
 
     text: str
@@ -63,7 +62,6 @@ class Generation:
     tokens: int | None = None
     reasoning: str | None = None
     calls: int | None = None
-    total_tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
 
@@ -177,7 +175,7 @@ def _answer(request: Request, result: object, seconds: float) -> Answer:
     if not isinstance(generation, Generation) or not isinstance(generation.text, str):
         kind = type(getattr(generation, "text", generation)).__name__
         return request.failed(f"the function returned {kind}, not text or a Generation")
-    names = ("reasoning", "calls", "total_tokens", "prompt_tokens", "cached_tokens")
+    names = ("reasoning", "calls", "prompt_tokens", "cached_tokens")
     details = {name: plain(getattr(generation, name)) for name in names}
     details["counted"] = "nobody" if generation.prompt_tokens is None else "engine"
     return request.answered(

@@ -1,7 +1,7 @@
 """What a run has of each config, complete or not."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ REASONS = 5
 
 @dataclass
 class ConfigSummary:
-    """What a run has of one config, over all shards."""
+    """What a run has of one config, over all shards; a column of what `status` prints each."""
 
     config: str
     rows: int  # number of rows of the run; of samples, where there are several of each row
@@ -31,18 +31,19 @@ class ConfigSummary:
     prompt_tokens: int | None = None  # sent; None if not reported
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
     answer_tokens: int | None = None  # generated; None if not reported
-    calls: int | None = None  # of a model, where answers took several; None if not reported
-    total_tokens: int | None = None  # read and generated in all calls; None if not reported
-    seconds: float = 0.0  # of all requests together; they may have run side by side
 
     def add(self, answer: Answer) -> None:
-        """Count an answer."""
+        """Count an answer, or a row without one."""
+        self.left -= 1
+        if answer.error is not None:
+            self.failed += 1
+            return
         self.answered += 1
         self.cut_off += answer.finish == "length"
-        for name in ("prompt_tokens", "cached_tokens", "answer_tokens", "calls", "total_tokens"):
-            if (tokens := getattr(answer, name)) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + tokens)
-        self.seconds = round(self.seconds + (answer.seconds or 0.0), 4)
+        for name in ("prompt_tokens", "cached_tokens", "answer_tokens"):
+            tokens = getattr(answer, name)
+            if tokens is not None:
+                setattr(self, name, tokens + (getattr(self, name) or 0))
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,13 @@ class Run:
     folder: Path
     configs: tuple[ConfigSummary, ...]
     failed: dict[str, str]
-    samples: int = 1
-    rows_per_second: float | None = None
-    failure: str | None = None
-    spent: Spent = field(default_factory=Spent)
-    prices: Prices | None = None
-    notes: tuple[str, ...] = ()
-    hardware: dict[str, int] = field(default_factory=dict)
+    samples: int
+    rows_per_second: float | None
+    spent: Spent
+    prices: Prices | None
+    failure: str | None
+    notes: tuple[str, ...]
+    hardware: dict[str, int]
 
     @property
     def rows(self) -> int:
@@ -124,14 +125,6 @@ class Run:
         more = {"failed": len(self.failed), "spent": money, "notes": list(self.notes)}
         return {**record, **more, "configs": configs}
 
-    def table(self) -> list[list[str]]:
-        """Return the configs as a table: names of columns, then a line for each."""
-        table = [[column.name.replace("_", " ") for column in fields(ConfigSummary)]]
-        for config in self.configs:
-            absent = "" if config.left == config.rows else "unknown"
-            table.append([_cell(value, absent) for value in asdict(config).values()])
-        return table
-
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
         return str(self.folder)
@@ -143,18 +136,21 @@ class Run:
         return f"{text}>"
 
     def __rich__(self) -> Group:
-        """Return what `run` and `status` print."""
+        """Return what `run` and `status` print: a line for each config, then the rest."""
         table = Table(box=None, padding=(0, 1, 0, 0))
+        records = [asdict(config) for config in self.configs]
         columns = []
-        for name, *cells in zip(*self.table(), strict=True):
-            if {*cells} <= {"", "unknown"}:
+        for name in records[0]:
+            cells = [record[name] for record in records]
+            if {*cells} == {None}:  # nobody counts these tokens
                 continue
-            columns.append(cells)
-            width = max(map(len, name.split()))  # no word of a head is cut
-            if len(columns) == 1:
-                table.add_column(name, no_wrap=True)
-            else:
-                table.add_column(name, justify="right", min_width=width)
+            columns.append(map(_cell, cells))
+            title = name.replace("_", " ")
+            if name == "config":
+                table.add_column(title, no_wrap=True)
+            else:  # no word of a head is cut
+                width = max(map(len, title.split()))
+                table.add_column(title, justify="right", min_width=width)
         for line in zip(*columns, strict=True):
             table.add_row(*line)
         lines = [self.coverage]
@@ -166,10 +162,12 @@ class Run:
         return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines))
 
 
-def _cell(value: str | float | None, absent: str) -> str:
-    if value is None or isinstance(value, str):
-        return value or absent
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+def _cell(value: str | int | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}"
 
 
 def status(folder: str | Path, failure: str | None = None) -> Run:
@@ -179,36 +177,30 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     """
     info = read_info(Path(folder))
     run = RunFolder(Path(folder))
-    configs = {
-        name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
-    }
+    configs = dict[str, ConfigSummary]()
+    for name, rows in info.data.rows.items():
+        samples = rows * info.samples
+        configs[name] = ConfigSummary(name, samples, left=samples)
     failed: dict[str, str] = {}
     hardware = Counter[str]()
     notes = list[str]()
     for answer in run.answers(notes).values():
-        summary = configs[answer.config]
-        if answer.error is None:
-            summary.add(answer)
-            hardware.update(filter(None, [answer.hardware]))
-            continue
-        summary.failed += 1
-        place = f"{answer.config}/{answer.index}"
-        if info.samples > 1:
-            place += f"/{answer.sample}"
-        failed[place] = answer.error
-    for summary in configs.values():
-        summary.left = summary.rows - summary.answered - summary.failed
+        configs[answer.config].add(answer)
+        if answer.error is not None:
+            place = answer.key if info.samples > 1 else answer.key[:2]
+            failed["/".join(map(str, place))] = answer.error
+        elif answer.hardware is not None:
+            hardware[answer.hardware] += 1
     start: dict[str, Any] = next(reversed([*run.starts()]), {})
-    prices = Prices.read(start.get("arguments") or {})
     return Run(
-        run.path,
-        tuple(configs.values()),
-        failed,
-        info.samples,
-        run.rows_per_second(),
-        failure,
-        Spent.read(run.path),
-        prices,
-        tuple(notes),
-        dict(hardware.most_common()),
+        folder=run.path,
+        configs=tuple(configs.values()),
+        failed=failed,
+        samples=info.samples,
+        rows_per_second=run.rows_per_second(),
+        spent=Spent.read(run.path),
+        prices=Prices.read(start.get("arguments") or {}),
+        failure=failure,
+        notes=tuple(notes),
+        hardware=dict(hardware.most_common()),
     )
