@@ -55,16 +55,16 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         field = "content"
     if not message or choice.get("error"):
         raise NoAnswer(f"the server's reply holds no answer: {quote(str(choice or reply), 200)}")
-    text = _text_of(message.get(field))
+    text, thoughts = _read_content(message.get(field))
     _refuse_other_content(text, choice, message)
     usage = _object(reply.get("usage"))
     record = {"text": text, "finish": _finish_of(choice.get("finish_reason")), **_counts(usage)}
     record["counted"] = "nobody" if record["prompt_tokens"] is None else "server"
     if record["finish"] == "length" and not text:
         record["text"] = ""
-        if is_chat:
-            _count_thoughts(record)
-    record["reasoning"] = _reasoning_of(message, is_chat=is_chat)
+        if is_chat and isinstance(record["answer_tokens"], int):
+            record["reasoning_tokens"] = record["reasoning_tokens"] or record["answer_tokens"]
+    record["reasoning"] = _apart(message) or thoughts or None
     record["cached_tokens"] = _cached_of(usage)
     record["cost"] = _cost_of(usage)
     for name in ORIGIN:
@@ -72,11 +72,12 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
     return record
 
 
-def _count_thoughts(record: dict[str, Any]) -> None:
-    """Count the tokens of an answer without text as those of its thoughts."""
-    written = record["answer_tokens"]
-    if not record["reasoning_tokens"] and isinstance(written, int):
-        record["reasoning_tokens"] = written or None
+def _apart(message: Mapping[str, Any]) -> str:
+    """Return what a message holds of the model's thoughts apart from its text."""
+    for name in REASONING:
+        if text := "".join(_texts(message.get(name))):
+            return text
+    return ""
 
 
 def _only_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -92,41 +93,31 @@ def _only_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     return choice
 
 
-def _text_of(content: object) -> str | None:
-    """Return the text of a message, which may come as a list of texts.
+def _read_content(content: object) -> tuple[str | None, str]:
+    """Return the text of a message, and what the model thought; both may be in one list.
 
-    >>> _text_of([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "QZKRA"}])
-    'QZKRA'
+    >>> _read_content([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "QZKRA"}])
+    ('QZKRA', 'Hm.')
     """
     if content is None or isinstance(content, str):
-        return content
+        return content, ""
     if not isinstance(content, list):
         raise NoAnswer(f"the answer is {type(content).__name__}, not text")
     texts = []
+    thoughts = ""
     for item in content:
         if isinstance(item, str):
             texts.append(item)
             continue
-        kind = str(_object(item).get("type"))
-        if kind in THOUGHTS:
-            continue
+        kind = _object(item).get("type")
         text = _object(item).get("text")
-        if kind not in ("text", "output_text") or not isinstance(text, str):
-            raise NoAnswer(f"the answer holds {quote(kind)}, not text alone")
-        texts.append(text)
-    return "".join(texts)
-
-
-def _reasoning_of(message: Mapping[str, Any], *, is_chat: bool) -> str | None:
-    """Return what the model thought, wherever a message holds it."""
-    for name in REASONING:
-        if text := "".join(_texts(message.get(name))):
-            return text
-    content = message.get("content")
-    if not is_chat or not isinstance(content, list):
-        return None
-    thoughts = [item for item in content if _object(item).get("type") in THOUGHTS]
-    return "".join(_texts(thoughts)) or None
+        if kind in THOUGHTS:
+            thoughts += "".join(_texts([item]))
+        elif kind in ("text", "output_text") and isinstance(text, str):
+            texts.append(text)
+        else:
+            raise NoAnswer(f"the answer holds {quote(str(kind))}, not text alone")
+    return "".join(texts), thoughts
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -305,33 +296,30 @@ def error_of(content: object) -> tuple[str | None, str | None]:
     """
     if isinstance(content, list) and content:
         content = content[0]
-    if not isinstance(content, dict):
-        return None, None
-    error = content.get("error") or content
+    body = _object(content)
+    error = body.get("error") or body
     if not isinstance(error, dict):
         return str(error), None
     words = error.get("message") or error.get("detail")
-    if words is None and "error" in content:
+    if words is None and "error" in body:
         words = error
-    return _words_of(words, error), _field_of(content, error)
+    if not isinstance(words, str | None):
+        words = json.dumps(words)
+    router = _object(error.get("metadata")).get("raw")  # the words of whom it asked
+    if words and router:
+        words = f"{words}: {router}"
+    return words, _field_of(error)
 
 
-def _words_of(words: object, error: Mapping[str, Any]) -> str | None:
-    """Return what an error says as a text, with the words of whom a router asked."""
-    text = words if isinstance(words, str | None) else json.dumps(words)
-    raw = _object(error.get("metadata")).get("raw")
-    return f"{text}: {raw}" if text and raw else text
-
-
-def _field_of(content: Mapping[str, Any], error: Mapping[str, Any]) -> str | None:
+def _field_of(error: Mapping[str, Any]) -> str | None:
     """Return the field that an error names apart from its message."""
     field = error.get("param")
-    detail = content.get("detail")  # of pydantic
+    detail = error.get("detail")  # of pydantic
     if isinstance(detail, list) and detail:
         place = _object(detail[0]).get("loc")
         if isinstance(place, list) and place:
             field = place[-1]
-    return field if isinstance(field, str) and field else None
+    return _nonempty(field)
 
 
 def _object(value: object) -> Mapping[str, Any]:

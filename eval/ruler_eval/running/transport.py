@@ -301,7 +301,8 @@ class Transport:
             ) from error
         pause = wait_of(reply.headers, tokens)
         if reply.status_code != 200:
-            raise _failure(reply, data, pause)
+            text = data.decode("utf-8", "replace")
+            raise _failure(reply, _parsed(text), text, pause)
         content_of_reply = _content(reply, data)
         # Another request would be refused before that; it is sent after the patience at the latest.
         self.pace.hold(min(pause, patience))
@@ -320,57 +321,57 @@ def _believe(failure: RequestError, tries: int, patience: float) -> None:
 
 def _content(reply: httpx2.Response, data: bytes) -> Mapping[str, Any]:
     """Return the object of a reply with status 200, or raise the error that is inside."""
-    is_stream = "event-stream" in reply.headers.get("content-type", "")
-    is_stream = is_stream or data.lstrip(b"\xef\xbb\xbf").startswith((b"data:", b"event:", b":"))
-    content: object = None
+    text = data.decode("utf-8", "replace")
     fault = ""
-    if is_stream:
+    content: object
+    is_stream = "event-stream" in reply.headers.get("content-type", "")
+    if is_stream or text.lstrip("\ufeff").startswith(("data:", "event:", ":")):
         content, fault = merged(data)
     else:
-        with suppress(ValueError):
-            content = parse_json(data.decode("utf-8", "replace"))
-    usage = usage_of(content)
+        content = _parsed(text)
     if fault:
-        raise RequestError(fault, 200, temporary=True, usage=usage)
+        raise RequestError(fault, 200, temporary=True, usage=usage_of(content))
     has_answer = isinstance(content, dict) and ("choices" in content or "data" in content)
     if isinstance(content, dict) and has_answer and not content.get("error"):
         return content
-    message, _ = error_of(content)
-    if message:
-        error = _failure(reply, data, 0.0)
-        error.reason = f"the server reports an error: {quote(message, 300)}"
-        error.temporary = not error.quota
-        error.usage = usage
-        raise error
-    text = _beginning(data.decode("utf-8", "replace"))
-    reason = f"the reply is not an object of JSON: {text}"
-    if isinstance(content, dict):
-        reason = f"the server's reply holds no answer: {text}"
-    raise RequestError(reason, 200, temporary=True, usage=usage)
+    raise _failure(reply, content, text, 0.0)
 
 
-def _failure(reply: httpx2.Response, data: bytes, pause: float) -> RequestError:
+def _parsed(text: str) -> object:
+    """Return the value of JSON; None of anything else."""
+    with suppress(ValueError):
+        return parse_json(text)
+    return None
+
+
+def _failure(reply: httpx2.Response, content: object, text: str, pause: float) -> RequestError:
     """Return what a reply says that is an error."""
     status = reply.status_code
-    text = data.decode("utf-8", "replace")
-    content: object = None
-    with suppress(ValueError):
-        content = parse_json(text)
     words, field = error_of(content)
     message = words or text
     if not pause and (wait := _WAIT.search(text)):
         pause = seconds_of(wait[1])
     quota = "insufficient_quota" in text or (not pause and bool(_QUOTA.search(message)))
     quota = quota and status in (200, 400, 429)
-    temporary = status in TEMPORARY or bool(_LOADING.search(message))
+    temporary = status == 200 or status in TEMPORARY or bool(_LOADING.search(message))
     reason = f"status {status}: {_beginning(message)}"
-    if reply.is_redirect:
+    if status == 200:
+        reason = _why_no_answer(content, words, text)
+    elif reply.is_redirect:
         target = public_address(urljoin(str(reply.url), reply.headers["location"]))
         reason = f"status {status}: it redirects to {target}; give its address with --base-url"
-    usage = usage_of(content)
     return RequestError(
-        reason, status, message, field, temporary and not quota, pause, quota, usage
+        reason, status, message, field, temporary and not quota, pause, quota, usage_of(content)
     )
+
+
+def _why_no_answer(content: object, words: str | None, text: str) -> str:
+    """Return why a reply with status 200 holds no answer."""
+    if words:
+        return f"the server reports an error: {quote(words, 300)}"
+    if isinstance(content, dict):
+        return f"the server's reply holds no answer: {_beginning(text)}"
+    return f"the reply is not an object of JSON: {_beginning(text)}"
 
 
 def _beginning(text: str) -> str:
