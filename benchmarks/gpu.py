@@ -28,9 +28,8 @@ from measuring import about, facts, table
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Request
-from ruler_eval.running.run_dir import RunFolder
+from ruler_eval.running.run_dir import RunFolder, Shard
 from ruler_eval.running.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.running.sharding import Shard, shares_of
 
 #: Hidden size, inner size, layers, heads and key-value heads; 7b is Qwen2.5-7B.
 SIZES = {"tiny": (128, 256, 4, 4, 2), "7b": (3584, 18944, 28, 28, 4)}
@@ -130,7 +129,7 @@ def bench(job: RunJob) -> tuple[float, int]:
     from vllm.benchmarks.throughput import run_vllm
     from vllm.engine.arg_utils import EngineArgs
 
-    asked = list(requests(job, shares_of(job.data)[0]))
+    asked = list(requests(job, job.data.shares()[0]))
     prompts = [
         SampleRequest({"prompt_token_ids": one.ids}, len(one.ids), one.max_tokens) for one in asked
     ]

@@ -7,16 +7,16 @@ answers alone, and those came with the answers.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.compute as pc
 
-from ruler_audit.answers import Group
+from ruler_audit.answers import Claim, Group
 from ruler_audit.editions import PUBLISHED_ROWS, Finder, Origin, agreed, placed
 from ruler_builders.exchange.layouts import all_tasks
 from ruler_builders.pipeline.build import build_folder
@@ -27,15 +27,13 @@ from ruler_data.names import config_file, counted
 from ruler_data.parquet import read_rows
 from ruler_data.progress import progress
 from ruler_data.row import Row
-from ruler_data.tasks import TASKS, Qa, Task
+from ruler_data.tasks import TASKS, Qa
 from ruler_data.views import html_text
 from ruler_eval.running.data import open_dataset
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
 from ruler_eval.scoring.scores import Scores, score_predictions
+from ruler_eval.scoring.table import CellMeans, means
 from ruler_report.conclusion import Conclusion, conclude
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AGREES = "agrees"
 DIFFERS = "differs"
@@ -107,11 +105,7 @@ class Audit:
     @property
     def verdict(self) -> str:
         """The verdict of all lines: the worst of them."""
-        verdicts = {line.verdict for line in self.lines}
-        for verdict in (DIFFERS, UNKNOWN):
-            if verdict in verdicts:
-                return verdict
-        return AGREES
+        return _worst(line.verdict for line in self.lines)
 
     def to_record(self) -> dict[str, Any]:
         """Return all of it but the table as plain values."""
@@ -142,6 +136,14 @@ class Audit:
             yield self.validity
         for note in self.unknown:
             yield f"cannot be known: {note}"
+
+
+def _worst(verdicts: Iterable[str]) -> str:
+    found = {*verdicts}
+    for verdict in (DIFFERS, UNKNOWN):
+        if verdict in found:
+            return verdict
+    return AGREES
 
 
 def _percent(share: float | None) -> str:
@@ -186,6 +188,7 @@ class Auditor:
         self._rebuilt: dict[str, list[Row]] = {}
         self._scores: Scores | None = None
         self._conclusion: Conclusion | None = None
+        self._means: dict[tuple[str, int], CellMeans] = {}
 
     def audit(self, workers: int, advance: Callable[[str, int], None]) -> Audit:
         """Find the rows, rebuild them where that can be done, and score the answers."""
@@ -194,28 +197,20 @@ class Auditor:
             folder = Path(scratch) / "rows"
             if self._rebuild(origin, folder, workers, advance):
                 self._read_rebuilt(folder)
-                self._place()
                 self._score(folder)
-        tokenizer = ""
-        if self._rebuilt:
-            tokenizer = origin.tokenizers[0]
         missing = [f"{', '.join(tasks)}: {error}" for error, tasks in self._missing.items()]
-        audit = Audit(
+        labels = Counter[str]()
+        if self._scores is not None:
+            labels.update(filter(None, self._scores.table["label"].to_pylist()))
+        return Audit(
             _place_of(self._groups),
             self._groups[0].tool,
             origin,
-            tokenizer,
+            origin.tokenizers[0] if self._rebuilt else "",
             tuple(map(self._line, self._groups)),
-            unknown=(*self._unknown, *missing),
-        )
-        if self._scores is None:
-            return audit
-        labels = Counter(self._scores.table["label"].to_pylist())
-        del labels[None]
-        return replace(
-            audit,
-            validity=self._scores.validity_line,
+            validity=self._scores.validity_line if self._scores else "",
             labels=dict(labels.most_common()),
+            unknown=(*self._unknown, *missing),
             scores=self._scores,
         )
 
@@ -314,17 +309,15 @@ class Auditor:
         return ""
 
     def _read_rebuilt(self, folder: Path) -> None:
-        """Read the rows of each group that was rebuilt."""
-        for group in self._groups:
-            path = folder / config_file(group.name)
-            if path.is_file():
-                self._rebuilt[group.name] = [*read_rows(path)]
-
-    def _place(self) -> None:
-        """Number the answers to sampled rows by the rows that they fit."""
+        """Read the rows that were rebuilt; answers to sampled rows get the numbers of those."""
         for place, group in enumerate(self._groups):
-            if group.is_sampled and group.name in self._rebuilt:
-                self._groups[place] = placed(group, self._rebuilt[group.name])
+            path = folder / config_file(group.name)
+            if not path.is_file():
+                continue
+            rows = [*read_rows(path)]
+            self._rebuilt[group.name] = rows
+            if group.is_sampled:
+                self._groups[place] = placed(group, rows)
 
     # --- Scores ----------------------------------------------------------------------------------
 
@@ -333,16 +326,11 @@ class Auditor:
         groups = [group for group in self._groups if self._same_gold(group) == len(group.rows)]
         if not groups:
             return
-        records = [
-            {
-                "config": group.name,
-                "index": answer.index,
-                "sample": answer.sample,
-                "prediction": answer.text,
-            }
-            for group in groups
-            for answer in group.answers
-        ]
+        records = []
+        for group in groups:
+            for answer in group.answers:
+                row = {"config": group.name, "index": answer.index, "sample": answer.sample}
+                records.append({**row, "prediction": answer.text})
         tool = groups[0].tool
         protocol = PROTOCOLS.get(tool, "base")
         scores = score_predictions(records, open_dataset(str(folder)), tool, protocol)
@@ -350,6 +338,7 @@ class Auditor:
             table = scores.table.filter(pc.is_valid(scores.table["official"]))
             scores = replace(scores, table=table)
         self._scores = scores
+        self._means = {(cell.task, cell.length): cell for cell in means(scores.table)}
         self._conclusion = conclude([scores], score="official")
 
     def _same_gold(self, group: Group) -> int | None:
@@ -366,23 +355,18 @@ class Auditor:
     def _line(self, group: Group) -> Line:
         """Return what is said of a group."""
         line = Line(group.name, len(group.rows), self._same_gold(group), _mean_of(group))
-        if self._scores is not None and line.gold == line.rows:
-            table = self._scores.to_pandas()
-            rows = table[(table["task"] == group.task) & (table["length"] == group.length)]
-            line = replace(
-                line,
-                official=float(rows["official"].mean()),
-                exact=_mean_where_any(rows["exact"]),
-                interval=self._interval(group),
-            )
-        if group.claim:
+        cell = self._means.get((group.task, group.length or 0))
+        if cell is not None and line.gold == line.rows:
+            interval = self._interval(group)
+            line = replace(line, official=cell.official, exact=cell.exact, interval=interval)
+        if group.claim is not None:
             line = replace(line, printed=group.claim.printed)
         if line.gold is not None and line.gold < line.rows:
             wrong = counted(line.rows - line.gold, "row")
             reason = f"the gold answers of {wrong} are not the rebuilt row's"
             return replace(line, verdict=DIFFERS, reason=reason)
-        if line.official is not None and group.claim and not group.claim.is_met_by(line.official):
-            line = replace(line, rule=_rule_of(group))
+        if group.claim and line.official is not None and not group.claim.is_met_by(line.official):
+            line = replace(line, rule=_rule_of(group, group.claim))
             if not line.rule:
                 reason = "the answers do not give the printed mean"
                 return replace(line, verdict=DIFFERS, reason=reason)
@@ -407,13 +391,6 @@ def _place_of(groups: Sequence[Group]) -> str:
     return places.pop()
 
 
-def _mean_where_any(values: "pd.Series[float]") -> float | None:
-    """Return the mean of the values that are there; None if none is."""
-    if values.isna().all():
-        return None
-    return float(values.mean())
-
-
 def _order(task: str) -> int:
     names = [*TASKS, task]
     return names.index(task)
@@ -429,14 +406,10 @@ def _depends_on_tokenizer(group: Group) -> bool:
 
 def _mean_of(group: Group) -> float | None:
     """Return the official mean from the gold answers that came with the answers."""
-    task = _task_of(group)
+    task = all_tasks().get(group.task)
     if task is None or any(answer.outputs is None for answer in group.answers):
         return None
     return _mean(group, SCORERS[task.metric], clean if task.metric in CLEANED else str)
-
-
-def _task_of(group: Group) -> Task | None:
-    return all_tasks().get(group.task)
 
 
 def _mean(group: Group, scorer: Scorer, cleaned: Callable[[str], str]) -> float:
@@ -446,12 +419,9 @@ def _mean(group: Group, scorer: Scorer, cleaned: Callable[[str], str]) -> float:
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
-def _rule_of(group: Group) -> str:
+def _rule_of(group: Group, claim: Claim) -> str:
     """Return the rule of a tool by which its mean comes out as printed; empty if none does."""
-    task = _task_of(group)
-    claim = group.claim
-    if task is None or claim is None:
-        return ""
+    task = all_tasks()[group.task]
     scorer = SCORERS[task.metric]
     if group.tool == "kvpress":
         mean = _mean(group, scorer, lambda text: _CONTROL.sub("", text.strip()).strip())
@@ -482,9 +452,8 @@ class Audits(tuple[Audit, ...]):
 
     @property
     def verdict(self) -> str:
-        """The worst verdict."""
-        verdicts = {audit.verdict for audit in self}
-        return next((name for name in (DIFFERS, UNKNOWN) if name in verdicts), AGREES)
+        """The worst verdict of all audits."""
+        return _worst(audit.verdict for audit in self)
 
     @property
     def exit_status(self) -> int:

@@ -126,9 +126,8 @@ def run_or_check(config: RunCommand) -> Run | Diagnosis:
 def _run(config: RunConfig) -> Run:
     from ruler_data.names import parse_shard
     from ruler_data.terminal import out_path
-    from ruler_eval.running.run_dir import RunFolder
+    from ruler_eval.running.run_dir import RunFolder, Shard
     from ruler_eval.running.runner import open_job, run_processes, run_shard
-    from ruler_eval.running.sharding import Shard
     from ruler_eval.running.spending import Budget
     from ruler_eval.running.status import status
 

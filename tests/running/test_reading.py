@@ -22,10 +22,9 @@ from ruler_data.names import config_file
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval.running import data as reading
-from ruler_eval.running.data import Dataset
+from ruler_eval.running.data import Dataset, assign, cost
 from ruler_eval.running.engine import Request
 from ruler_eval.running.runner import prefetch, requests
-from ruler_eval.running.sharding import assign, cost
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)

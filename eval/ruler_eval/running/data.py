@@ -4,8 +4,9 @@
 """
 
 import hashlib
+import heapq
 import json
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -23,9 +24,16 @@ from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.parquet import check_filled, conformed, opened, rows_without_context
 from ruler_data.row import Row, question_digest
+from ruler_eval.running.answers import Key
 
 #: Rows that are sorted together.
 ALIKE = 100
+#: Tokens at which the attention of a prefill costs as much as its matrices. A forward pass over n
+#: tokens takes 2·P·n operations in the matrices of P parameters, and 2·L·d·n² in causal attention
+#: over L layers of d = heads · head size (Kaplan et al. 2020, arXiv 2001.08361, section 2.1,
+#: counted for all positions), so this is P / (L·d). That of Llama 3.1 8B, with 6.98e9 parameters in
+#: the matrices of its 32 layers of 4,096; models of its kind are close to it.
+CROSSOVER = 53_000
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,21 @@ class Dataset:
             raise damaged(config, f"it holds only {len(sizes)} rows")
         return sizes[:rows]
 
+    def shares(self, shards: int = 1, samples: int = 1) -> list[list[Key]]:
+        """Return what each shard answers: shares of nearly the same work.
+
+        All samples of a row are in one share, for its prefix cache.
+        """
+        rows = [
+            (config, index, length)
+            for config in self.rows
+            for index, (length, _) in enumerate(self.sizes(config))
+        ]
+        return [
+            [(*rows[place][:2], sample) for place in share for sample in range(samples)]
+            for share in assign([length for *_, length in rows], shards)
+        ]
+
     def questions(self, config: str) -> list[str]:
         """Return the question digest of each chosen row."""
         return [*map(question_digest, self.question_rows(config))]
@@ -205,3 +228,28 @@ def _published_seed(manifest: Manifest) -> int:
         return manifest.seed
     digest = hashlib.sha256(f"private seed {manifest.seed}".encode()).digest()
     return -int.from_bytes(digest[:6])
+
+
+def cost(tokens: int) -> float:
+    """Return the cost of a row, in tokens of a short row.
+
+    >>> cost(53_000)
+    106000.0
+    """
+    return tokens + tokens * tokens / CROSSOVER
+
+
+def assign(lengths: Sequence[int], shards: int) -> list[list[int]]:
+    """Return the places of the rows of each shard, in order; their costs are nearly equal.
+
+    The costliest row goes first, each to the shard with the lowest cost so far (LPT; Graham 1969,
+    "Bounds on multiprocessing timing anomalies"), the first among equals. No two shards differ by
+    more than the cost of one row.
+    """
+    loads = [(0.0, shard) for shard in range(shards)]
+    places: list[list[int]] = [[] for _ in range(shards)]
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
+        load, shard = loads[0]
+        heapq.heapreplace(loads, (load + cost(lengths[place]), shard))
+        places[shard].append(place)
+    return [sorted(indices) for indices in places]

@@ -42,7 +42,6 @@ from ruler_data.version import __version__
 from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key, read_whole, settle
 from ruler_eval.running.data import DataInfo
-from ruler_eval.running.sharding import Shard
 
 #: Version of the layout of a run's files.
 FORMAT = 1
@@ -220,6 +219,22 @@ def faults(error: ValidationError) -> str:
         place = ".".join(map(str, detail["loc"]))
         texts.append(f"{place}: {detail['msg']}" if place else detail["msg"])
     return "; ".join(texts)
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Share `index` (from 0) of `count` of a run's rows."""
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def name(self) -> str:
+        """As in file names."""
+        return f"{self.index}-of-{self.count}"
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,16 @@ from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import Engine, Request, prepare
 from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
-from ruler_eval.running.run_dir import FAILURE, LOG, RunFolder, RunInfo, faults, read_info, redact
-from ruler_eval.running.sharding import Shard, shares_of
+from ruler_eval.running.run_dir import (
+    FAILURE,
+    LOG,
+    RunFolder,
+    RunInfo,
+    Shard,
+    faults,
+    read_info,
+    redact,
+)
 from ruler_eval.running.spending import NO_BUDGET, TRIES, Budget, Ledger, Prices, Spent
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
@@ -241,7 +249,7 @@ def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> lis
         for key, answer in records.items()
         if answer.error is None and answer.question_digest == digests[answer.config][answer.index]
     }
-    share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
+    share = job.data.shares(shard.count, job.config.samples)[shard.index]
     return [key for key in share if key not in answered]
 
 
