@@ -36,7 +36,7 @@ def test_damaged_rows_are_refused(copy: Path, tmp_path: Path) -> None:
     [
         (("--lengths", "4k"), "4096"),
         (("--revision", "v1.0.0"), "is a folder and has no revisions"),
-        (("--option", "sedonds=1"), "did you mean seconds?"),
+        (("--option", "sedonds=1"), "did you mean seconds"),
         (("--protocol", "completoin"), "'completoin' is not one of 'completion'"),
         (("--option", "seconds=x"), "--option seconds='x': Input should be a valid number"),
         (("--option", "seconds=" + "[" * 100_000), "Input should be a valid number"),

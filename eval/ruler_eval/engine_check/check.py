@@ -226,20 +226,10 @@ def _rows_of(job: RunJob, length: int | None) -> tuple[int, list[str]]:
 
 
 def _pairs(job: RunJob, names: Sequence[str]) -> dict[Pair, Integers]:
-    """Return the pairs of neighbouring rows in random order of tasks, with their prompts' tokens.
-
-    `completion` sends what the rows were fitted to; in other protocols the prompts are counted.
-    """
-    as_fitted = job.prompts.protocol.name == "completion" and job.counts_alike
+    """Return pairs of neighbouring rows in random order of tasks, with the tokens of prompts."""
     tokens = dict[Pair, Integers]()
     for name in names:
-        task, length = parse_config(name)
-        exact = job.data.manifest.table[task]
-        if as_fitted:
-            most = length - job.data.manifest.tokenizer.extra_reserve - exact.max_new_tokens
-            counts = [most - exact.below(index) for index in range(job.data.rows[name])]
-        else:
-            counts = [len(job.ids(row)) for row in job.data.read(name)]
+        counts = [len(job.ids(row)) for row in job.data.read(name)]
         for index in range(0, len(counts) - 1, 2):
             tokens[name, index] = np.array(counts[index : index + 2])
 

@@ -4,7 +4,6 @@ Each engine is a module of this package with a function `prepare`, which imports
 when it first generates.
 """
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import UsageError
-from ruler_data.names import quote
+from ruler_data.names import near, quote
 from ruler_data.row import Row, question_digest
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.counters import Ids
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+#: Options of an engine that are named where another is wanted.
+MANY = 12
 #: Types of the fields of a record.
 KINDS = get_type_hints(Answer)
 
@@ -161,18 +162,12 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def check_options(engine: str, allowed: Iterable[str], options: Mapping[str, Any]) -> None:
-    """Refuse options that an engine does not know, naming those that are spelled similarly."""
+    """Refuse options that an engine does not know, naming the one that is spelled similarly."""
     names = sorted(allowed)
     for name in options:
-        if name in names:
-            continue
-        hint = f"it has {len(names)} others"
-        if len(names) <= 12:
-            hint = f"it takes {', '.join(names)}"
-        if near := difflib.get_close_matches(name, names, 3):
-            hint = f"did you mean {' or '.join(near)}?"
-        option = f"--option {quote(name)}"
-        raise UsageError(option, f"engine {engine} has no such option; {hint}")
+        if name not in names:
+            hint = near(name, names) or f"; it takes {', '.join(names[:MANY])}"
+            raise UsageError(f"--option {quote(name)}", f"engine {engine} has no such option{hint}")
 
 
 def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:

@@ -12,7 +12,6 @@ runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -183,8 +182,6 @@ def why_no_run(place: Path) -> str:
         return "there is no such run"
     if (place / FILENAME).exists():
         return A_DATASET
-    if (place.parent / RUN_FILE).is_file():
-        return f"a file of a run; give its folder, {quote(str(place.parent))}"
     if runs:
         return f"a folder of runs; give one of them, e.g. {quote(str(runs[0]))}"
     return f"has no {RUN_FILE}; give the output folder of a run"
@@ -416,26 +413,10 @@ def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[st
         old = ascii(before[name]) if name in before else "missing"
         new = ascii(now[name]) if name in now else "missing"
         if old != new and not _is_free(name, before.get(name), now.get(name)):
-            old, new = _excerpts(old, new)
             shown = _AS_OPTION.sub("--option ", name)
             difference = f"{shown} is {old} in the folder and {new} now"
             lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
-
-
-def _excerpts(first: str, second: str) -> list[str]:
-    """Return two texts where they begin to differ."""
-    alike = len(os.path.commonprefix([first, second]))  # noqa: RUF071 - of characters
-    start = alike - 20 if alike > 40 else 0
-    excerpts = []
-    for text in (first, second):
-        excerpt = text[start : start + 60]
-        if start:
-            excerpt = f"...{excerpt}"
-        if len(text) > start + 60:
-            excerpt += "..."
-        excerpts.append(excerpt)
-    return excerpts
 
 
 def _is_free(name: str, before: object, now: object) -> bool:
@@ -443,16 +424,9 @@ def _is_free(name: str, before: object, now: object) -> bool:
 
     What is seen of a server is seen again at each start; a template may tell the date.
     """
-    if name == "seen.offset":
-        return _is_date(before, now)
-    return name == "fingerprint" or name.startswith("seen.")
-
-
-def _is_date(before: object, now: object) -> bool:
-    """Whether two offsets of a template differ by no more than its date may, or are not known."""
-    if isinstance(before, int) and isinstance(now, int):
+    if name == "seen.offset" and isinstance(before, int) and isinstance(now, int):
         return abs(before - now) <= DATE
-    return True
+    return name == "fingerprint" or name.startswith("seen.")
 
 
 #: Where an engine's options stand in a description.

@@ -145,10 +145,6 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
         if config.tokenizer is None:
             raise UsageError("tokenizer", difference)
         warn(f"tokenizer: {difference}")
-    if isinstance(most := config.selection[0], int):
-        few = {name: rows for name, rows in inputs.data.rows.items() if rows < most}
-        for name in [*few][:1]:
-            warn(f"--rows {most}: {name} has {few[name]}; all of them are asked")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()) + more)
@@ -313,11 +309,12 @@ def engine_errors(job: RunJob, file: Path | None = None) -> Iterator[None]:
         if isinstance(error, ValidationError):
             text = faults(error)
         reason = text[:LONGEST].partition("\n")[0]
-        msg = f"engine {job.config.engine} failed ({type(error).__name__}: {reason})"
+        problem = f"engine {job.config.engine} failed ({type(error).__name__}: {reason})"
         if file is not None:
             write_file(file, "".join(traceback.format_exception(error)))
-            msg += f"; the traceback is in {file}; answers so far are kept, run it again to resume"
-        raise RulerError(msg) from error
+            remedy = "answers so far are kept, run it again to resume"
+            problem += f"; the traceback is in {file}; {remedy}"
+        raise RulerError(problem) from error
 
 
 T = TypeVar("T")

@@ -57,8 +57,7 @@ def prepare(
         from vllm.engine.arg_utils import EngineArgs
     except Exception as error:  # e.g. RuntimeError of a torchvision for another torch
         why = quote(f"{type(error).__name__}: {error}", 200)
-        msg = f"engine vllm is installed but cannot be imported ({why})"
-        raise NotInstalled(msg) from error
+        raise NotInstalled(f"engine vllm is installed but cannot be imported ({why})") from error
 
     options = config.settings
     recurrent = is_recurrent(model.config)
