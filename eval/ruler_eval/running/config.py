@@ -235,23 +235,26 @@ class EvalConfig:
             raise UsageError(conflict)
 
     def _conflicts(self) -> Iterator[str]:
-        """Yield which options contradict each other, and what to do; one case after the other."""
+        """Yield which options contradict each other, and what to do."""
         engine = self.engine
         is_greedy = not self.temperature
         is_sampler = engine in ("python", "oracle")  # whose answers differ by themselves
-        by_user = self.procedure is None
         if self.top_p == 0:
             yield "top_p 0: keeps no token; give a share over 0"
-        if self.top_p is not None and is_greedy and by_user:
+        if self.procedure is None and self.top_p is not None and is_greedy:
             yield f"top_p {self.top_p}: needs a temperature over 0"
-        if self.temperature is not None and engine == "python" and by_user:
+        if self.procedure is None and self.temperature is not None and engine == "python":
             yield "temperature: engine python samples by itself; give its function an --option"
-        if self.generate is not None and engine != "python":
-            yield f"generate: engine {engine} calls no function; leave --engine out"
         if self.samples > 1 and is_greedy and not is_sampler:
             yield f"samples {self.samples}: greedy answers are all the same; add a temperature"
-        if self.base_url is not None and engine != "openai":
-            yield f"--base-url is for engine openai; leave it or --engine {engine} out"
+        yield from self._engine_conflicts()
+
+    def _engine_conflicts(self) -> Iterator[str]:
+        """Yield which options are of another engine."""
+        if self.generate is not None and self.engine != "python":
+            yield f"generate: engine {self.engine} calls no function; leave --engine out"
+        if self.base_url is not None and self.engine != "openai":
+            yield f"--base-url is for engine openai; leave it or --engine {self.engine} out"
 
     @property
     def selection(self) -> tuple[Rows, tuple[str, ...], tuple[int, ...]]:

@@ -102,11 +102,7 @@ def open_model(config: EvalConfig) -> Model:
 
 
 def _described(config: EvalConfig) -> Model:
-    """Return a model as its name, its folder or the Hub describes it.
-
-    One case after the other, in the order in which a word is read: a folder, a server's name, a
-    repo of the Hub.
-    """
+    """Return a model as its folder, its name on a server, or the Hub describes it."""
     spec = str(config.model or "python")
     name = config.model_name
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
@@ -115,14 +111,14 @@ def _described(config: EvalConfig) -> Model:
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     is_path = spec.startswith((".", "/", "~"))
     option = f"--model {quote(spec)}"
-    if {config.engine, config.settings.get("engine")} & SERVED:
-        is_path = is_path or ("/" in spec and path.parent.is_dir())
-        if is_path and not name:
-            raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
-        return Model(_public(name or spec), spec)
-    if is_path or spec.count("/") != 1:
-        raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
-    return _of_hub(spec, name or spec, config.model_revision)
+    if not {config.engine, config.settings.get("engine")} & SERVED:
+        if is_path or spec.count("/") != 1:
+            raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
+        return _of_hub(spec, name or spec, config.model_revision)
+    is_path = is_path or ("/" in spec and path.parent.is_dir())
+    if is_path and not name:
+        raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
+    return Model(_public(name or spec), spec)
 
 
 def _of_hub(spec: str, name: str, revision: str | None) -> Model:

@@ -41,7 +41,7 @@ from ruler_eval.running.engine import Engine, Request, read_options
 from ruler_eval.running.models import Model
 from ruler_eval.running.replies import NoAnswer, read_reply, usage_of
 from ruler_eval.running.spending import PROOF, UNCOUNTED, Ledger
-from ruler_eval.running.transport import Reply, RequestError, Transport, public_address
+from ruler_eval.running.transport import Call, Reply, RequestError, Transport, public_address
 
 
 class Api(NamedTuple):
@@ -127,7 +127,7 @@ def _checked_address(url: str | None) -> str:
 def _cards(transport: Transport, server: str, patience: float) -> list[Mapping[str, Any]]:
     """Return what the server says of each of its models; [] if it says nothing."""
     try:
-        reply = transport.request("GET", "models", patience=patience, limit=patience)
+        reply = transport.send(Call("GET", "models", patience, limit=patience))
     except RequestError as error:
         if error.status is None:
             raise RulerError(server, f"{error}; start the server, or correct --base-url") from error
@@ -245,18 +245,15 @@ class Client:
 
     def _send_short(self, dialect: Dialect, text: str, tokens: int) -> Mapping[str, Any]:
         """Return the reply to a short text; it is counted like that to a row."""
-        request = self._short(text, tokens)
+        request = replace(self._short(text, tokens), config=PROOF[0])
         self.ledger.send(PROOF, len(request.ids), tokens)
+        call = replace(
+            self._call(dialect, request),
+            limit=self.options.patience,
+            refuses=lambda error: bool(named(error, dialect)),
+        )
         try:
-            reply = self.transport.request(
-                "POST",
-                self.api.path,
-                self.body(dialect, request),
-                patience=self.options.patience,
-                limit=self.options.patience,
-                refuses=lambda error: bool(named(error, dialect)),
-                again=partial(self._send_again, replace(request, config=PROOF[0])),
-            )
+            reply = self.transport.send(call)
         except RequestError as error:
             self.ledger.fail(PROOF, error.cost)
             raise
@@ -356,15 +353,7 @@ class Client:
         start = monotonic()
         reply = Reply({}, None)
         try:
-            reply = self.transport.request(
-                "POST",
-                self.api.path,
-                self.body(self.dialect, request),
-                stop=stop,
-                patience=self.options.patience,
-                tokens=len(request.ids),
-                again=partial(self._send_again, request),
-            )
+            reply = self.transport.send(replace(self._call(self.dialect, request), stop=stop))
             record = read_reply(reply.content, is_chat=self.is_chat)
             record["first_seconds"] = reply.first_seconds
         except RequestError as error:
@@ -393,6 +382,17 @@ class Client:
         if offset is None:
             return rendered, max(SEAM, int(self.options.tolerance * rendered))
         return rendered + offset, SEAM
+
+    def _call(self, dialect: Dialect, request: Request) -> Call:
+        """Return a request as it is sent, and tried again."""
+        return Call(
+            "POST",
+            self.api.path,
+            self.options.patience,
+            self.body(dialect, request),
+            tokens=len(request.ids),
+            again=partial(self._send_again, request),
+        )
 
     def body(self, dialect: Dialect, request: Request) -> dict[str, Any]:
         """Return a request as the server gets it."""

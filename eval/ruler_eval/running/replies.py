@@ -48,22 +48,19 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
         NoAnswer: the reply holds no answer, or something that is not understood.
     """
     choice = _only_choice(reply)
-    message = choice
-    field = "text"
-    if is_chat:
-        message = _object(choice.get("message"))
-        field = "content"
+    message = _object(choice.get("message")) if is_chat else choice
     if not message or choice.get("error"):
         raise NoAnswer(f"the server's reply holds no answer: {quote(str(choice or reply), 200)}")
-    text, thoughts = _read_content(message.get(field))
+    text, thoughts = _read_content(message.get("content" if is_chat else "text"))
     _refuse_other_content(text, choice, message)
     usage = _object(reply.get("usage"))
     record = {"text": text, "finish": _finish_of(choice.get("finish_reason")), **_counts(usage)}
     record["counted"] = "nobody" if record["prompt_tokens"] is None else "server"
     if record["finish"] == "length" and not text:
         record["text"] = ""
-        if is_chat and isinstance(record["answer_tokens"], int):
-            record["reasoning_tokens"] = record["reasoning_tokens"] or record["answer_tokens"]
+        written = record["answer_tokens"]
+        if is_chat and not record["reasoning_tokens"] and isinstance(written, int):
+            record["reasoning_tokens"] = written or None
     record["reasoning"] = _apart(message) or thoughts or None
     record["cached_tokens"] = _cached_of(usage)
     record["cost"] = _cost_of(usage)

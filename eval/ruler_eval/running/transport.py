@@ -6,9 +6,9 @@ are under way while it lasts, and the patience of a row does not run meanwhile.
 
 import re
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import uniform
@@ -98,11 +98,36 @@ class RequestError(Exception):
         return None
 
 
+@dataclass(frozen=True)
+class Call:
+    """A request, and how it is tried."""
+
+    method: str
+    path: str
+    patience: float  # seconds that it is tried for; what a rate limit takes does not count
+    body: Mapping[str, Any] | None = None
+    limit: float | None = None  # seconds of one try; None for the transport's own
+    tokens: int = 0  # of the prompt, which a rate limit may count
+    stop: Event = field(default_factory=Event)  # ends it
+    #: Whether a failure is a refusal, after which it is not sent again.
+    refuses: Callable[[RequestError], bool] = lambda error: False
+    #: Gets the failure of a try before the next one is sent; it may raise.
+    again: Callable[[RequestError], None] = lambda error: None
+
+
 class Reply(NamedTuple):
     """A reply with status 200."""
 
     content: Mapping[str, Any]
     first_seconds: float | None  # from the request to the first event; None if not streamed
+
+
+class _Received(NamedTuple):
+    """What came back."""
+
+    head: httpx2.Response
+    data: bytes
+    first_seconds: float | None
 
 
 class Pace:
@@ -122,8 +147,9 @@ class Pace:
         self._told = (0.0, 0.0)  # when a wait was told, and its seconds
         self._changed = Condition()
 
-    def enter(self, stop: Event) -> None:
-        """Wait for a place; `stop` ends the wait."""
+    @contextmanager
+    def place(self, stop: Event) -> Iterator[None]:
+        """Wait for a place, and give it back at the end; `stop` ends the wait."""
         with self._changed:
             while not stop.is_set():
                 wait = self._open_at - monotonic()
@@ -131,12 +157,12 @@ class Pace:
                     break
                 self._changed.wait(min(max(wait, 0.02), 0.5))
             self._under_way += 1
-
-    def leave(self) -> None:
-        """Give the place back."""
-        with self._changed:
-            self._under_way -= 1
-            self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify()
 
     def answered(self) -> None:
         """Allow more at once: a whole request more for as many answers as are under way."""
@@ -209,88 +235,40 @@ class Transport:
         )
         weakref.finalize(self, self._http.close)
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        patience: float,
-        limit: float | None = None,
-        tokens: int = 0,
-        stop: Event | None = None,
-        refuses: Callable[[RequestError], bool] = lambda error: False,
-        again: Callable[[RequestError], None] = lambda error: None,
-    ) -> Reply:
-        """Return the reply to a request of so many tokens.
-
-        It is tried again until `stop` is set, or the seconds of `patience` are used up by tries and
-        pauses; what a rate limit takes does not count. What `refuses` finds to be a refusal is not
-        sent again. `again` gets the failure of a try before the next one is sent; it may raise.
-        """
-        stop = stop or Event()
+    def send(self, call: Call) -> Reply:
+        """Return the reply to a request, which is tried until its patience is used up."""
         used = 0.0
         for tries in count(1):
-            self.pace.enter(stop)
-            began = monotonic()
-            try:
-                if stop.is_set():
-                    raise RequestError("the run was stopped", sent=False)
-                reply = self._send(method, path, body, limit or self._timeout, tokens, patience)
-                self.pace.answered()
-                return reply
-            except RequestError as error:
-                failure = error
-            finally:
-                self.pace.leave()
-            _believe(failure, tries, patience)
-            if not failure.temporary or refuses(failure) or stop.is_set():
+            with self.pace.place(call.stop):
+                began = monotonic()
+                try:
+                    return self._try(call)
+                except RequestError as error:
+                    failure = error
+            _believe(failure, tries, call.patience)
+            if not failure.temporary or call.refuses(failure) or call.stop.is_set():
                 raise failure
             if failure.is_limit:
-                is_over = self.pace.limited(began, failure.pause, patience)
+                is_over = self.pace.limited(began, failure.pause, call.patience)
                 pause = 0.0  # the pace holds all
             else:
                 pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
                 used += monotonic() - began + pause
-                is_over = used > patience
+                is_over = used > call.patience
             if is_over:
                 raise failure
-            again(failure)
-            stop.wait(pause)
+            call.again(failure)
+            call.stop.wait(pause)
         raise AssertionError
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None,
-        limit: float,
-        tokens: int,
-        patience: float,
-    ) -> Reply:
-        """Return the reply of one try, which takes at most `limit` seconds.
-
-        The client's own limits are from one byte to the next.
-        """
-        url = f"{self._base}/{path}{self._query}"
-        content = None if body is None else to_json(body)
-
-        began = monotonic()
-
-        def send() -> tuple[httpx2.Response, bytes, float | None]:
-            first_seconds = None
-            with self._http.stream(method, url, content=content) as reply:
-                data = bytearray()
-                for chunk in reply.iter_bytes():
-                    if first_seconds is None and b"data:" in chunk:
-                        first_seconds = round(monotonic() - began, 4)
-                    data += chunk
-                    if len(data) > MOST:
-                        raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
-                return reply, bytes(data), first_seconds
-
+    def _try(self, call: Call) -> Reply:
+        """Return the reply of one try within its limit; a client's own are from byte to byte."""
+        if call.stop.is_set():
+            raise RequestError("the run was stopped", sent=False)
+        content = None if call.body is None else to_json(call.body)
+        limit = call.limit or self._timeout
         try:
-            reply, data, first_seconds = within(limit, send)
+            reply = within(limit, lambda: self._received(call, content))
         except (httpx2.HTTPError, TimeoutError) as error:
             cause = f"({type(error).__name__})"
             if isinstance(error, TimeoutError | httpx2.ReadTimeout):
@@ -299,14 +277,30 @@ class Transport:
             raise RequestError(
                 f"the server does not answer {cause}", temporary=True, sent=is_sent
             ) from error
-        pause = wait_of(reply.headers, tokens)
-        if reply.status_code != 200:
-            text = data.decode("utf-8", "replace")
-            raise _failure(reply, _parsed(text), text, pause)
-        content_of_reply = _content(reply, data)
+        pause = wait_of(reply.head.headers, call.tokens)
+        if reply.head.status_code != 200:
+            text = reply.data.decode("utf-8", "replace")
+            raise _failure(reply.head, _parsed(text), text, pause)
+        content_of_reply = _content(reply.head, reply.data)
         # Another request would be refused before that; it is sent after the patience at the latest.
-        self.pace.hold(min(pause, patience))
-        return Reply(content_of_reply, first_seconds)
+        self.pace.hold(min(pause, call.patience))
+        self.pace.answered()
+        return Reply(content_of_reply, reply.first_seconds)
+
+    def _received(self, call: Call, content: bytes | None) -> _Received:
+        """Send a request, and return what comes back, up to `MOST` bytes."""
+        began = monotonic()
+        first_seconds = None
+        data = bytearray()
+        url = f"{self._base}/{call.path}{self._query}"
+        with self._http.stream(call.method, url, content=content) as head:
+            for chunk in head.iter_bytes():
+                if first_seconds is None and b"data:" in chunk:
+                    first_seconds = round(monotonic() - began, 4)
+                data += chunk
+                if len(data) > MOST:
+                    raise RequestError(f"the reply is over {MOST // 2**20} MB", 200)
+        return _Received(head, bytes(data), first_seconds)
 
 
 def _believe(failure: RequestError, tries: int, patience: float) -> None:
