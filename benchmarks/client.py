@@ -125,7 +125,7 @@ def ask_here(address: str, api: str, tokens: int, concurrency: int, *, stream: b
     from ruler_data.row import Row
     from ruler_data.tokenizers import load_tokenizer
     from ruler_eval.running.config import EvalConfig
-    from ruler_eval.running.engine import Request
+    from ruler_eval.running.engine import Request, Setup
     from ruler_eval.running.models import Model
     from ruler_eval.running.openai import prepare
 
@@ -136,7 +136,7 @@ def ask_here(address: str, api: str, tokens: int, concurrency: int, *, stream: b
         protocol="chat" if api == "chat" else "completion",
         options={"api": api, "concurrency": concurrency, "stream": stream},
     )
-    engine = prepare(config, Model(MODEL, MODEL), load_tokenizer("mistral"), tokens)
+    engine = prepare(Setup(config, Model(MODEL, MODEL), load_tokenizer("mistral"), tokens))
     texts = prompts(api, tokens)
     ids = [np.zeros(tokens, dtype=np.uint32)] * PROMPTS
     if api == "completions":

@@ -27,7 +27,7 @@ from ruler_eval.engine_check.verdict import ONLY, Sheet, first_look, second_look
 from ruler_eval.running import python, runner
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import prepare
+from ruler_eval.running.engine import Engine, Setup, prepare
 from ruler_eval.running.runner import RunJob
 from tests.running.processes import evaluate
 from tests.running.server import Body, FakeServer
@@ -350,9 +350,9 @@ def test_vllm_is_loaded_once_for_both_looks_with_room_for_the_line_before_a_text
 ) -> None:
     events, needs = list[str | int](), list[int]()
 
-    def prepared(config: Any, model: Any, tokenizer: Any, longest: int) -> Any:  # noqa: ANN401
-        events.append(longest)
-        return prepare(config, model, tokenizer, longest)
+    def prepared(setup: Setup) -> Engine:
+        events.append(setup.longest)
+        return prepare(setup)
 
     def staying(requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Answer one row whenever there is nothing new, as vLLM does; miss the first one."""

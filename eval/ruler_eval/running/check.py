@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ruler_data.names import counted, parse_config, short_length
 from ruler_data.row import Row
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Engine, NotInstalled, Request, prepare
+from ruler_eval.running.engine import Engine, NotInstalled, Request, Setup, prepare
 from ruler_eval.running.inputs import PROBES, Inputs, open_inputs
 from ruler_eval.running.models import is_recurrent, text_part
 from ruler_eval.running.spending import UNIT, Ledger, Prices
@@ -231,7 +231,7 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         yield Finding("warning", "window", "not known: the model's config does not say")
     try:
         longest = max(inputs.longest_requests().values())
-        engine = prepare(inputs.config, inputs.model, inputs.tokenizer, longest)
+        engine = prepare(Setup(inputs.config, inputs.model, inputs.tokenizer, longest))
     except NotInstalled as error:
         yield Finding("note", "options", f"not checked: {error}")
         return

@@ -130,6 +130,16 @@ Generate = Callable[[Iterator[Request | None]], Iterator[Answer]]
 
 
 @dataclass(frozen=True)
+class Setup:
+    """What an engine is made from."""
+
+    config: EvalConfig
+    model: Model
+    tokenizer: PromptTokenizer | None  # that renders here; None in a copy on Ray
+    longest: int  # tokens of the longest prompt with its answer
+
+
+@dataclass(frozen=True)
 class Engine:
     """What answers requests; not loaded yet."""
 
@@ -145,12 +155,10 @@ class Engine:
     seen: dict[str, Any] = field(default_factory=dict)
 
 
-def prepare(
-    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine that the options name, ready to load; nothing heavy has happened yet."""
-    module = import_module(f"ruler_eval.running.{config.engine}")
-    engine: Engine = module.prepare(config, model, tokenizer, longest)
+    module = import_module(f"ruler_eval.running.{setup.config.engine}")
+    engine: Engine = module.prepare(setup)
     return engine
 
 

@@ -37,8 +37,7 @@ from ruler_eval.running.calibration import (
     stated_window,
 )
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Engine, Request, read_options
-from ruler_eval.running.models import Model
+from ruler_eval.running.engine import Engine, Request, Setup, read_options
 from ruler_eval.running.replies import NoAnswer, read_reply, usage_of
 from ruler_eval.running.spending import PROOF, UNCOUNTED, Ledger
 from ruler_eval.running.transport import Call, Reply, RequestError, Transport, public_address
@@ -85,10 +84,10 @@ class OpenAiOptions:
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields; null leaves one out
 
 
-def prepare(
-    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine; it requests the model's window from the server."""
+    config = setup.config
+    tokenizer = setup.tokenizer
     assert tokenizer is not None
     options = read_options("openai", OpenAiOptions, config.settings)
     protocols = APIS[options.api].protocols
@@ -107,8 +106,9 @@ def prepare(
     transport = Transport(url, headers, options.timeout, options.concurrency, name)
     cards = _cards(transport, name, min(START, options.patience))
     served = tuple(card["id"] for card in cards if isinstance(card.get("id"), str))
-    window = stated_window(_card_of(model.source, cards))
-    client = Client(config, model.source, tokenizer, options, transport, name, served, window)
+    model = setup.model.source
+    window = stated_window(_card_of(model, cards))
+    client = Client(config, model, tokenizer, options, transport, name, served, window)
     return replace(client, dialect=client.all_fields()).engine
 
 

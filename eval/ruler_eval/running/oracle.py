@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ruler_data.row import Row
-from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
-from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Engine, Request, read_options
-from ruler_eval.running.models import Model
+from ruler_eval.running.engine import Engine, Request, Setup, read_options
 
 #: Characters of a context in which an instruction asks for a box.
 INSTRUCTION = 300
@@ -33,12 +30,10 @@ class OracleOptions:
     crash: int | None = None  # index of rows that kill the process, as a fault of a GPU does
 
 
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return an oracle, which joins the gold answers by commas."""
-    options = read_options("oracle", OracleOptions, config.settings)
-    return Engine(partial(_generate, options), {}, {}, model.window)
+    options = read_options("oracle", OracleOptions, setup.config.settings)
+    return Engine(partial(_generate, options), {}, {}, setup.model.window)
 
 
 def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Answer]:

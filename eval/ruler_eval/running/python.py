@@ -33,11 +33,9 @@ from ruler_data.errors import Stopped, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
 from ruler_data.terminal import warn
-from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
-from ruler_eval.running.config import EvalConfig, plain
-from ruler_eval.running.engine import Engine, Request, take_options
-from ruler_eval.running.models import Model
+from ruler_eval.running.config import plain
+from ruler_eval.running.engine import Engine, Request, Setup, take_options
 from ruler_eval.running.prompts import PromptFormat
 
 
@@ -82,10 +80,10 @@ class PythonOptions:
     batch: PositiveInt = 1  # requests per call, at most
 
 
-def prepare(
-    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine; the function is imported, not called."""
+    config = setup.config
+    tokenizer = setup.tokenizer
     assert tokenizer is not None
     options, arguments = take_options(PythonOptions, config.settings)
     if (options.function is None) == (config.generate is None):
@@ -126,7 +124,7 @@ def prepare(
             ]
             yield from _predict(partial(function, **arguments), rendered, config.prompts)
 
-    return Engine(generate, info, sampling={}, window=model.window)
+    return Engine(generate, info, sampling={}, window=setup.model.window)
 
 
 def _batches(requests: Iterator[Request | None], size: int) -> Iterator[list[Request]]:

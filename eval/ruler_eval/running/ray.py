@@ -21,12 +21,10 @@ from pydantic import PositiveInt
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
 from ruler_data.terminal import warn
-from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Engine, Request, installed_versions, take_options
+from ruler_eval.running.engine import Engine, Request, Setup, installed_versions, take_options
 from ruler_eval.running.engine import prepare as prepare_engine
-from ruler_eval.running.models import Model
 
 #: Rows that a copy has at once: more than an engine computes by default, so that it never waits.
 WINDOW = 160
@@ -44,16 +42,14 @@ class RayOptions:
     wait: float = 30.0  # seconds for a copy to find room
 
 
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
-    options, options_left = take_options(RayOptions, config.settings)
-    inner = replace(config, engine=options.engine, options=options_left)
-    make = partial(prepare_engine, model=model, tokenizer=None, longest=longest)
-    engine = make(inner)
+    options, options_left = take_options(RayOptions, setup.config.settings)
+    config = replace(setup.config, engine=options.engine, options=options_left)
+    setup = replace(setup, config=config, tokenizer=None)
+    engine = prepare_engine(setup)
     info = {**installed_versions("ray", "ray"), "engine": options.engine, **engine.info}
-    return replace(engine, generate=partial(_generate, options, inner, make), info=info)
+    return replace(engine, generate=partial(_generate, options, setup), info=info)
 
 
 class EngineActor:
@@ -67,11 +63,11 @@ class EngineActor:
         """Take a request."""
         self._requests.put(request)
 
-    def serve(
-        self, make: Callable[[EvalConfig], Engine], config: EvalConfig
-    ) -> Iterator[Answer | None]:
+    def serve(self, setup: Setup) -> Iterator[Answer | None]:
         """Yield None, which reports that this copy has started, then answers for ever."""
-        engine = make(config)  # not in `__init__`: an actor that cannot be made counts as lost
+        engine = prepare_engine(
+            setup
+        )  # not in `__init__`: an actor that cannot be made counts as lost
         yield None
         for answer in engine.generate(self._incoming()):
             self._waiting -= 1
@@ -145,27 +141,26 @@ def _room(ray: Any, options: RayOptions, config: EvalConfig) -> Room:  # noqa: A
 
 
 def _generate(
-    options: RayOptions,
-    config: EvalConfig,
-    make: Callable[[EvalConfig], Engine],
-    requests: Iterator[Request | None],
+    options: RayOptions, setup: Setup, requests: Iterator[Request | None]
 ) -> Iterator[Answer]:
     ray = connect()
+    config = setup.config
     try:
         room = _room(ray, options, config)
         settings = config.settings
         if room.gpus > 1 and config.engine == "vllm":
             backend = "ray" if room.is_spread else "mp"
-            config = replace(config, options={"distributed_executor_backend": backend, **settings})
+            settings = {"distributed_executor_backend": backend, **settings}
+            setup = replace(setup, config=replace(config, options=settings))
         window = max(WINDOW, int(settings.get("max_num_seqs") or 0) + 32)
-        dispatcher = Dispatcher(ray, room, options.wait, window, partial(_serve, make, config))
+        dispatcher = Dispatcher(ray, room, options.wait, window, partial(_serve, setup))
         yield from dispatcher.answers(options.copies or room.copies, requests)
     finally:
         ray.shutdown()
 
 
-def _serve(make: Callable[[EvalConfig], Engine], config: EvalConfig, actor: Any) -> Any:  # noqa: ANN401 - of Ray
-    return actor.serve.options(num_returns="streaming").remote(make, config)
+def _serve(setup: Setup, actor: Any) -> Any:  # noqa: ANN401 - of Ray
+    return actor.serve.options(num_returns="streaming").remote(setup)
 
 
 @dataclass(eq=False)

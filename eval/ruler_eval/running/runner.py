@@ -35,7 +35,7 @@ from ruler_data.terminal import warn
 from ruler_eval.running import journal
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Engine, Request, prepare
+from ruler_eval.running.engine import Engine, Request, Setup, prepare
 from ruler_eval.running.inputs import Inputs, open_inputs
 from ruler_eval.running.models import trained_window
 from ruler_eval.running.run_dir import (
@@ -147,7 +147,8 @@ def open_job(config: EvalConfig, more: int = 0) -> RunJob:
         warn(f"tokenizer: {difference}")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
-    engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()) + more)
+    most = max(longest.values()) + more
+    engine = prepare(Setup(config, inputs.model, inputs.tokenizer, most))
     inputs.refuse_over_window(longest, engine.window)
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import (
     Engine,
     Request,
+    Setup,
     installed_versions,
     read_options,
 )
@@ -30,35 +30,31 @@ class TransformersOptions:
     trust_remote_code: bool = False
 
 
-def prepare(
-    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
-    options = read_options("transformers", TransformersOptions, config.settings)
-    deciding = {name: setting for name, setting in config.settings.items() if name not in FREE}
+    settings = setup.config.settings
+    options = read_options("transformers", TransformersOptions, settings)
+    deciding = {name: setting for name, setting in settings.items() if name not in FREE}
     return Engine(
-        partial(_generate, options, config, model, tokenizer),
+        partial(_generate, options, setup),
         info={**versions, "dtype": options.dtype, "options": deciding},
-        sampling=config.sampling,
-        window=model.window,
+        sampling=setup.config.sampling,
+        window=setup.model.window,
     )
 
 
 def _generate(
-    options: TransformersOptions,
-    config: EvalConfig,
-    model: Model,
-    tokenizer: PromptTokenizer | None,
-    requests: Iterator[Request | None],
+    options: TransformersOptions, setup: Setup, requests: Iterator[Request | None]
 ) -> Iterator[Answer]:
     """Answer one row at a time, in order: no padding that could change an answer."""
     import torch
 
-    network, stops = _load(options, config, model)
+    config = setup.config
+    network, stops = _load(options, config, setup.model)
     device = network.device
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    tokenizer = tokenizer or model.tokenizer()
+    tokenizer = setup.tokenizer or setup.model.tokenizer()
     for request in filter(None, requests):
         start = time.monotonic()
         ids = torch.tensor(request.ids.astype("int64"), device=device)[None]

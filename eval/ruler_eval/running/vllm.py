@@ -18,17 +18,17 @@ from typing import Any
 
 from ruler_data.names import quote
 from ruler_data.terminal import block_sigint_in_children, warn
-from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.engine import (
     Engine,
     NotInstalled,
     Request,
+    Setup,
     check_options,
     installed_versions,
 )
-from ruler_eval.running.models import Model, is_recurrent, text_part, with_yarn_window
+from ruler_eval.running.models import is_recurrent, text_part, with_yarn_window
 from ruler_eval.running.run_dir import FREE
 
 #: Rows that the engine holds at once, unless `max_num_seqs` asks for more; it computes as many of
@@ -45,9 +45,7 @@ RECORDED = {
 }
 
 
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
-) -> Engine:
+def prepare(setup: Setup) -> Engine:
     """Return the engine, not loaded; its arguments are checked against those of installed vLLM."""
     versions = installed_versions("vllm", "vllm", "torch", "transformers")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
@@ -59,6 +57,8 @@ def prepare(
         why = quote(f"{type(error).__name__}: {error}", 200)
         raise NotInstalled(f"engine vllm is installed but cannot be imported ({why})") from error
 
+    config = setup.config
+    model = setup.model
     options = config.settings
     recurrent = is_recurrent(model.config)
     if recurrent and "enable_prefix_caching" not in options:
@@ -75,7 +75,7 @@ def prepare(
         "dtype": "bfloat16",
         "tensor_parallel_size": config.tensor_parallel,
         # No longer than the longest row: memory for more would be taken from the rows.
-        "max_model_len": min(longest, model.window or longest),
+        "max_model_len": min(setup.longest, model.window or setup.longest),
         "load_format": "safetensors",  # nothing is unpickled
         "use_tqdm_on_load": False,
         **{name: value for name, value in deciding.items() if name != "quantization"},
