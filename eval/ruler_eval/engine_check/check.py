@@ -7,6 +7,7 @@ reports, or by the time of the answer, and a prompt has two blocks of the cache.
 is not tested, and the check does not pass.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -207,22 +208,19 @@ def _why_unmet(condition: str, seen: Seen) -> str:
 
 def _rows_of(job: RunJob, length: int | None) -> tuple[int, list[str]]:
     """Return the length in tokens, and the configs of the suite `pages` that have it."""
-    table = job.data.manifest.table
-    lengths = dict[str, int]()
+    names = defaultdict[int, list[str]](list)  # by length
     for name in job.data.rows:
         task, tokens = parse_config(name)
-        if table[task].is_exact:
-            lengths[name] = tokens
-    if not lengths:
+        if job.data.manifest.table[task].is_exact:
+            names[tokens].append(name)
+    if not names:
         raise UsageError(job.data.source, "no rows for every residue; build --suite pages")
-    if length is None:
-        length = min(lengths.values())
-    if length not in lengths.values():
-        have = ", ".join(map(str, sorted({*lengths.values()})))
-        raise UsageError(
-            job.data.source, f"no rows for every residue of {length} tokens; it has {have}"
-        )
-    return length, [name for name, tokens in lengths.items() if tokens == length]
+    length = length or min(names)
+    if length not in names:
+        have = ", ".join(map(str, sorted(names)))
+        problem = f"no rows for every residue of {length} tokens; it has {have}"
+        raise UsageError(job.data.source, problem)
+    return length, names[length]
 
 
 def _pairs(job: RunJob, names: Sequence[str]) -> dict[Pair, Integers]:

@@ -110,14 +110,20 @@ def _described(config: EvalConfig) -> Model:
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     is_path = spec.startswith((".", "/", "~"))
-    option = f"--model {quote(spec)}"
-    if not {config.engine, config.settings.get("engine")} & SERVED:
-        if is_path or spec.count("/") != 1:
-            raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
-        return _of_hub(spec, name or spec, config.model_revision)
-    is_path = is_path or ("/" in spec and path.parent.is_dir())
+    if {config.engine, config.settings.get("engine")} & SERVED:
+        is_path = is_path or ("/" in spec and path.parent.is_dir())
+        return _of_server(spec, name, is_path=is_path)
+    if is_path or spec.count("/") != 1:
+        problem = "no such folder, and not a Hub id, which is OWNER/NAME"
+        raise UsageError(f"--model {quote(spec)}", problem)
+    return _of_hub(spec, name or spec, config.model_revision)
+
+
+def _of_server(spec: str, name: str | None, *, is_path: bool) -> Model:
+    """Return a model that is only a name here."""
     if is_path and not name:
-        raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
+        problem = "no such folder; if it is a server's name, add --model-name"
+        raise UsageError(f"--model {quote(spec)}", problem)
     return Model(_public(name or spec), spec)
 
 

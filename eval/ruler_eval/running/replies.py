@@ -58,15 +58,21 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
     record["counted"] = "nobody" if record["prompt_tokens"] is None else "server"
     if record["finish"] == "length" and not text:
         record["text"] = ""
-        written = record["answer_tokens"]
-        if is_chat and not record["reasoning_tokens"] and isinstance(written, int):
-            record["reasoning_tokens"] = written or None
+        if is_chat:
+            _count_as_thoughts(record)
     record["reasoning"] = _apart(message) or thoughts or None
     record["cached_tokens"] = _cached_of(usage)
     record["cost"] = _cost_of(usage)
     for name in ORIGIN:
         record[name] = _nonempty(reply.get(name))
     return record
+
+
+def _count_as_thoughts(record: dict[str, Any]) -> None:
+    """Count the tokens of an answer without text as those of its thoughts."""
+    written = record["answer_tokens"]
+    if not record["reasoning_tokens"] and isinstance(written, int):
+        record["reasoning_tokens"] = written or None
 
 
 def _apart(message: Mapping[str, Any]) -> str:
