@@ -213,16 +213,13 @@ ALL_COUNTS = Validity(
 
 
 def test_all_that_is_counted_stands_in_the_line_the_errors_or_the_warnings() -> None:
-    assert (
-        ALL_COUNTS.line
-        == str(ALL_COUNTS)
-        == (
-            "validity: 1,000 of 1,300 rows answered by org/a, org/b; 50 empty, 51 cut off without the "
-            "answer, 2 with reasoning in the answer, 200 with the most frequent text; 4 spent in "
-            "reasoning; 3 with reasoning beside the answer; prompts counted by server 999, nobody 1; "
-            "12,345 tokens of rows without an answer; providers: 'fast' 600, 'cheap' 400; the server "
-            "refused top_k, min_p; sampling: penalties seen"
-        )
+    assert ALL_COUNTS.line == str(ALL_COUNTS)
+    assert ALL_COUNTS.line == (
+        "validity: 1,000 of 1,300 rows answered by org/a, org/b; 50 empty, 51 cut off without the "
+        "answer, 2 with reasoning in the answer, 200 with the most frequent text; 4 spent in "
+        "reasoning; 3 with reasoning beside the answer; prompts counted by server 999, nobody 1; "
+        "12,345 tokens of rows without an answer; providers: 'fast' 600, 'cheap' 400; the server "
+        "refused top_k, min_p; sampling: penalties seen"
     )
     assert ALL_COUNTS.errors == [
         "300 rows of 1,300 unanswered",

@@ -43,7 +43,8 @@ def failure(status: int, body: object, **headers: str) -> RequestError:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     request = httpx2.Request("POST", "http://gpu7:8000/v1/completions?key=secret")
     reply = httpx2.Response(status, headers=headers, content=data, request=request)
-    return transport._failure(reply, data, wait_of(reply.headers, 10))
+    text = data.decode()
+    return transport._failure(reply, transport._parsed(text), text, wait_of(reply.headers, 10))
 
 
 QUOTA = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}

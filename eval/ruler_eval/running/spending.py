@@ -62,6 +62,8 @@ class Spent:
     failed_tokens: int = 0  # of both, those of tries without an answer
     is_at_most: bool = False  # nobody counted some answers, which count as their limit
     stated: float | None = None  # in the server's currency; None where it states nothing
+    #: Prompt and answer tokens of tries for which the server states no amount.
+    unstated: tuple[int, int] = (0, 0)
 
     @classmethod
     def read(cls, folder: Path) -> "Spent":
@@ -79,7 +81,10 @@ class Spent:
         is_answered = line.get("answered", False)
         cost = line.get("cost")
         stated = self.stated
-        if cost is not None:
+        unstated = self.unstated
+        if cost is None:
+            unstated = (unstated[0] + read, unstated[1] + written)
+        else:
             stated = (stated or 0.0) + cost
         return Spent(
             self.prompt_tokens + read,
@@ -87,13 +92,14 @@ class Spent:
             self.failed_tokens + (0 if is_answered else read + written),
             self.is_at_most or (is_answered and not line.get("counted", True)),
             stated,
+            unstated,
         )
 
     def money(self, prices: Prices | None) -> float | None:
-        """Return what it cost: by prices, else as the server states; None if neither is known."""
+        """Return what it cost: as the server states, else by prices; None if neither is known."""
         if prices is None:
             return self.stated
-        return prices.of(self.prompt_tokens, self.answer_tokens)
+        return (self.stated or 0.0) + prices.of(*self.unstated)
 
     def line(self, prices: Prices | None) -> str:
         """Return all of it in one line."""
@@ -104,7 +110,7 @@ class Spent:
             line += f", {self.failed_tokens:,} of them at most for tries without an answer"
         money = self.money(prices)
         if money is not None:
-            unit = "as the server states" if prices is None else UNIT
+            unit = UNIT if self.stated is None else "as the server states"
             line += f"; {money:,.2f} ({unit})"
         return line
 
