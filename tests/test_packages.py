@@ -218,10 +218,14 @@ def test_settings_that_cannot_be_used_are_named(
     monkeypatch.setenv("PIP_CERT", "/nope.pem")
     with pytest.raises(RulerError, match=r"PIP_CERT, or cert in pip\.conf: '/nope\.pem': no such"):
         pip_settings()
-    (tmp_path / "pip.conf").write_text("cert = x")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    with pytest.raises(RulerError, match="cannot be read as pip's configuration"):
-        pip_settings()
+    where = repr(str(tmp_path / "pip.conf"))
+    for text, kind in ((b"cert = x", "MissingSectionHeaderError"), (b"\xff", "UnicodeDecodeError")):
+        (tmp_path / "pip.conf").write_bytes(text)
+        with pytest.raises(RulerError) as refused:
+            pip_settings()
+        said = f"{where}: cannot be read as pip's configuration ({kind}); mend it"
+        assert str(refused.value) == said
 
 
 def test_a_file_that_is_no_wheel_or_lacks_the_member_is_named(tmp_path: Path) -> None:

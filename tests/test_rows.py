@@ -232,7 +232,6 @@ def test_a_vocabulary_that_a_suite_sets_is_that_of_every_length(vocabulary: int)
     for length in (2048, 8192):
         row = make_row(task, counted("mistral"), 1, target("mistral", length)).unpack()
         assert len({*shown(row)}) == vocabulary
-    assert Fwe(vocabulary=4).impossible.startswith("vocabulary: 4 words are too few")
 
 
 @pytest.mark.parametrize("length", [1024, 1536, 2048])

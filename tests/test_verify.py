@@ -194,6 +194,10 @@ FILES: dict[str, tuple[Damage, list[str]]] = {
     ),
     "a folder for a file": (put_folder, [f"{VT}: missing"]),
     "a dangling link": (put_dangling_link, [f"{VT}: is a symbolic link"]),
+    "a pipe": (
+        lambda folder: os.mkfifo(folder / "pipe"),
+        ["pipe: is neither a file nor a folder"],
+    ),
     "a folder linked in": (lambda folder: (folder / "more").symlink_to("vt_4096"), ["more"]),
     "a build left over": (leave_build, [".build/manifest.json: left by an unfinished build"]),
     "a name on two lines": (lambda folder: (folder / "a\nb").touch(), ["a\\nb"]),
