@@ -29,7 +29,7 @@ from ruler_eval.running.answers import Answer
 from ruler_eval.running.data import Dataset, open_dataset
 from ruler_eval.running.journal import NAME
 from ruler_eval.running.run_dir import RUN_FILE, RunFolder, RunInfo
-from ruler_eval.scoring.scores import derive, keep, load_scores
+from ruler_eval.scoring.loading import derive, keep, load_scores
 
 #: Rows of a config of the suite `ruler`.
 RELEASED = 500

@@ -28,7 +28,7 @@ from pathlib import Path
 from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tasks import TASKS
 from ruler_eval.running.config import parse_rows
-from ruler_eval.scoring.scores import load_scores
+from ruler_eval.scoring.loading import load_scores
 from ruler_report.conclusion import conclude
 from ruler_report.typesetting import format_number, join
 

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from ruler_data import RulerError
 from ruler_data.tasks import Vt
-from ruler_eval.scoring.scores import Scores, load_scores
+from ruler_eval.scoring.loading import load_scores
+from ruler_eval.scoring.scores import Scores
 from ruler_report import compare
 from ruler_report.columns import MEAN
 from ruler_report.words import caveats, compare_sentence

@@ -18,9 +18,9 @@ from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
 from ruler_eval.scoring.labels import MEANINGS, failure_of
+from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.metrics import clean, score_row
 from ruler_eval.scoring.scorer import depths_of, shown_of
-from ruler_eval.scoring.scores import load_scores
 from tests.commands import succeeded
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target

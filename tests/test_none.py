@@ -12,8 +12,8 @@ from ruler_data.parquet import read_rows
 from ruler_data.suites import load_suite, packaged
 from ruler_data.tasks import Niah, PartType, Task
 from ruler_eval.scoring.labels import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
+from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.metrics import score_row
-from ruler_eval.scoring.scores import load_scores
 from ruler_report.columns import MEAN
 from ruler_report.conclusion import conclude
 from tests.builds import run

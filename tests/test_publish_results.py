@@ -13,7 +13,7 @@ import yaml
 
 from ruler_data import Row
 from ruler_eval.running.data import open_dataset
-from ruler_eval.scoring.scores import load_scores
+from ruler_eval.scoring.loading import load_scores
 from tests.commands import call_in, succeeded
 from tests.hub import Hub
 from tests.hub_faults import answers, loses_the_answer

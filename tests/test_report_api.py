@@ -10,7 +10,7 @@ import pytest
 
 import ruler_report
 from ruler_data import UsageError
-from ruler_eval.scoring.scores import load_scores
+from ruler_eval.scoring.loading import load_scores
 from ruler_report.columns import MEAN
 from tests.commands import succeeded
 from tests.results import coin, results_of, save

@@ -21,8 +21,9 @@ from ruler_data import Row, RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
-from ruler_eval.scoring import scores as module
-from ruler_eval.scoring.scores import Scores, load_scores, read_scores, write_scores
+from ruler_eval.scoring import loading
+from ruler_eval.scoring.loading import load_scores
+from ruler_eval.scoring.scores import FILENAME, Scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
 from ruler_eval.scoring.table import SCHEMA, Line, means, to_table
 from ruler_eval.scoring.validity import never_exact
@@ -52,7 +53,7 @@ def scored(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     """A run that knows where its rows are, with its table."""
     folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, patchy(0.6), FEW)
     with_starts(folder, sample_build)
-    write_scores(folder / module.FILENAME, load_scores(folder))
+    write_scores(folder / FILENAME, load_scores(folder))
     return folder
 
 
@@ -110,10 +111,10 @@ def _plain_type(name: str) -> pa.DataType:
 def test_scoring_and_its_file_need_no_pandas(sample_build: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sample_build, golden, ["vt_4096"])
     script = (
-        "import sys\nfrom pathlib import Path\nfrom ruler_eval.scoring import scores\n"
-        f"found = scores.load_scores({str(run)!r}, {str(sample_build)!r})\n"
+        "import sys\nfrom pathlib import Path\nfrom ruler_eval.scoring import loading, scores\n"
+        f"found = loading.load_scores({str(run)!r}, {str(sample_build)!r})\n"
         f"scores.write_scores(Path({str(tmp_path / 'x.parquet')!r}), found)\n"
-        f"scores.load_scores({str(run)!r})\n"
+        f"loading.load_scores({str(run)!r})\n"
         "print([name for name in ('pandas', 'huggingface_hub', 'datasets') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -124,12 +125,12 @@ def test_scoring_and_its_file_need_no_pandas(sample_build: Path, tmp_path: Path)
 
 def test_what_is_written_is_read_back_and_by_pandas(scored: Path) -> None:
     scores = load_scores(scored)
-    again = read_scores(scored / module.FILENAME)
+    again = read_scores(scored / FILENAME)
     assert again.table.equals(scores.table) and again.run == scores.run
     assert again.validity == scores.validity and again.tasks == scores.tasks
     assert again.blind_floors == scores.blind_floors
     assert again.claimed and not scores.claimed
-    frame = pd.read_parquet(scored / module.FILENAME)
+    frame = pd.read_parquet(scored / FILENAME)
     assert frame.equals(scores.to_pandas()) and frame.task.dtype == "str"
     assert summary_of(scores).means == summary_of(again).means
 
@@ -137,14 +138,14 @@ def test_what_is_written_is_read_back_and_by_pandas(scored: Path) -> None:
 def test_only_the_table_of_scores_is_a_claim(scored: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     alone.mkdir()
-    shutil.copy(scored / module.FILENAME, alone)
-    for place in alone, alone / module.FILENAME:
+    shutil.copy(scored / FILENAME, alone)
+    for place in alone, alone / FILENAME:
         scores = load_scores(place)
         assert scores.claimed == "its answers are not beside it"
         assert scores.validity_line == f"validity: claimed; {scores.claimed}"
     assert summary_of(scores).claimed
     answers_only = shutil.copytree(scored, tmp_path / "run")
-    (answers_only / module.FILENAME).unlink()
+    (answers_only / FILENAME).unlink()
     assert not load_scores(answers_only).claimed
 
 
@@ -157,7 +158,7 @@ def test_without_its_rows_a_run_is_a_claim_on_a_machine_that_never_derived_it(
     assert "its rows cannot be read: --data is missing" in load_scores(run).claimed
     assert not load_scores(run, str(sample_build)).claimed
     assert not load_scores(run).claimed  # it has derived it now
-    (run / module.FILENAME).unlink()
+    (run / FILENAME).unlink()
     assert load_scores(run).table.equals(load_scores(scored).table)
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "a third"))
     with pytest.raises(UsageError, match="--data is missing"):
@@ -169,7 +170,7 @@ def test_what_was_derived_before_is_not_derived_again(
 ) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
     wanted = load_scores(run)
-    monkeypatch.setattr(module, "derive", None)  # which would fail
+    monkeypatch.setattr(loading, "derive", None)  # which would fail
     assert load_scores(run).table.equals(wanted.table)
     assert not list(run.glob("*.partial")) and not (run / ".cache").exists()
     (kept,) = [path for path in cache_dir("scores").iterdir() if _is_of(path, wanted)]
@@ -189,10 +190,10 @@ def test_the_table_in_a_run_folder_is_never_believed(scored: Path, tmp_path: Pat
     run = shutil.copytree(scored, tmp_path / "run")
     wanted = load_scores(run)
     forged = wanted.table.set_column(5, "official", pa.array([1.0] * wanted.rows))
-    write_scores(run / module.FILENAME, replace(wanted, table=forged))
-    assert read_scores(run / module.FILENAME).table["official"].to_pylist() == [1.0] * wanted.rows
+    write_scores(run / FILENAME, replace(wanted, table=forged))
+    assert read_scores(run / FILENAME).table["official"].to_pylist() == [1.0] * wanted.rows
     assert load_scores(run).table.equals(wanted.table)
-    (run / module.FILENAME).write_bytes(b"torn")
+    (run / FILENAME).write_bytes(b"torn")
     assert load_scores(run).table.equals(wanted.table)
 
 
@@ -265,7 +266,7 @@ def test_a_run_that_is_not_of_its_rows_is_refused_by_name(
 ) -> None:
     forge, said = FORGERIES[name]
     run = shutil.copytree(scored, tmp_path / "run")
-    (run / module.FILENAME).unlink()
+    (run / FILENAME).unlink()
     forge(run)
     with pytest.raises(RulerError, match=said):
         load_scores(run)
@@ -325,12 +326,12 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
     say, reason = REFUSALS[name]
     validity = said_by(say, tmp_path / "run", sample_build).validity
     assert any(reason in refusal for refusal in validity.refusals), validity.refusals
-    assert validity.exit_status == 1
+    assert validity.errors
 
 
 def test_good_answers_are_refused_by_nothing(sample_build: Path, tmp_path: Path) -> None:
     scores = said_by(golden, tmp_path / "run", sample_build)
-    assert scores.validity.errors == [] and scores.validity.exit_status == 0
+    assert scores.validity.errors == []
     assert {cell.official for cell in means(scores.table)} == {1.0}
 
 
@@ -387,9 +388,9 @@ def test_predictions_are_derived_where_they_were_scored(
     file.write_text(
         '{"id": "vt_4096/0", "prediction": "x"}\n{"id": "vt_4096/1", "prediction": "y"}\n'
     )
-    scores = module.scores_of(file, sample_build, model="m", protocol="chat")
+    scores = loading.scores_of(file, sample_build, model="m", protocol="chat")
     assert scores.predictions == file.name and scores.validity.unanswered
-    write_scores(file.with_name(module.FILENAME), scores)
+    write_scores(file.with_name(FILENAME), scores)
     assert not load_scores(file.parent).claimed
     text = file.read_text()
     file.write_text('{"id": "vt_4096/0", "prediction": "z"}\n')
@@ -424,8 +425,8 @@ DAMAGE: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_table_is_refused_in_one_line(name: str, scored: Path, tmp_path: Path) -> None:
     change, said = DAMAGE[name]
-    table = change(pq.read_table(scored / module.FILENAME))
-    pq.write_table(table, tmp_path / module.FILENAME)
+    table = change(pq.read_table(scored / FILENAME))
+    pq.write_table(table, tmp_path / FILENAME)
     with pytest.raises(RulerError, match=said) as error:
         load_scores(tmp_path)
     assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
@@ -434,10 +435,10 @@ def test_a_damaged_table_is_refused_in_one_line(name: str, scored: Path, tmp_pat
 def test_a_file_that_is_no_table_of_scores_is_said(
     scored: Path, sample_build: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / module.FILENAME).write_bytes(b"PAR1 and nothing else")
+    (tmp_path / FILENAME).write_bytes(b"PAR1 and nothing else")
     with pytest.raises(RulerError, match="not the scores of a run"):
         load_scores(tmp_path)
-    shutil.copy(next(sample_build.glob("*/*.parquet")), tmp_path / module.FILENAME)
+    shutil.copy(next(sample_build.glob("*/*.parquet")), tmp_path / FILENAME)
     with pytest.raises(RulerError, match="not the scores of a run"):
         load_scores(tmp_path)
     for place, why in (
@@ -462,8 +463,8 @@ def test_nothing_of_this_machine_is_in_the_file(sample_build: Path, tmp_path: Pa
         "token": "hf_abcdefghijklmnop",
     }
     run = make_run(tmp_path / "run", sample_build, golden, FEW, engine_info=secret)
-    write_scores(tmp_path / module.FILENAME, load_scores(run, str(sample_build)))
-    written = (tmp_path / module.FILENAME).read_bytes()
+    write_scores(tmp_path / FILENAME, load_scores(run, str(sample_build)))
+    written = (tmp_path / FILENAME).read_bytes()
     assert b"fingerprint" in written
     for word in ("home", "ann/", "gpu7", "hf_abc", str(tmp_path), str(sample_build)):
         assert word.encode() not in written, word

@@ -30,8 +30,9 @@ from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Qa
 from ruler_data.views import html_text
 from ruler_eval.running.data import open_dataset
+from ruler_eval.scoring.loading import score_predictions
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
-from ruler_eval.scoring.scores import Scores, score_predictions
+from ruler_eval.scoring.scores import Scores
 from ruler_eval.scoring.table import CellMeans, means
 from ruler_report.conclusion import Conclusion, conclude
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ruler_eval.running.engine import Request
     from ruler_eval.running.python import Generation
     from ruler_eval.running.status import Run
-    from ruler_eval.scoring.scores import score
+    from ruler_eval.scoring.loading import score
 
 __all__ = [
     "Generation",
@@ -38,7 +38,7 @@ _LATER = {
     "Generation": "running.python",
     "Request": "running.engine",
     "Run": "running.status",
-    "score": "scoring.scores",
+    "score": "scoring.loading",
 }
 
 

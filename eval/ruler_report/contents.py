@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ruler_data.errors import RulerError
 from ruler_data.names import config_name
 from ruler_data.progress import track
+from ruler_eval.scoring.inputs import Text, Texts
 from ruler_eval.scoring.labels import MEANINGS
-from ruler_eval.scoring.run_rows import Text, Texts
 from ruler_report import pictures, procedures, tables, words
 from ruler_report.conclusion import Conclusion
 from ruler_report.pictures import Picture

@@ -22,7 +22,8 @@ from ruler_data.names import check_repo, config_name, quote
 from ruler_data.views import template
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.run_dir import RunFolder
-from ruler_eval.scoring.scores import FILENAME, Scores, load_scores, write_scores
+from ruler_eval.scoring.loading import load_scores
+from ruler_eval.scoring.scores import FILENAME, Scores, write_scores
 from ruler_report import procedures, tables, words
 from ruler_report.conclusion import conclude
 from ruler_report.typesetting import Printable, markdown_text

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ruler_data.errors import UsageError
 from ruler_data.names import check_repo, parse_lengths, parse_names, quote
-from ruler_eval.scoring.scores import FILENAME, Scores, load_scores
+from ruler_eval.scoring.loading import load_scores
+from ruler_eval.scoring.scores import FILENAME, Scores
 
 #: A folder, a file of scores, a Hub repo of predictions, or scores.
 Run = str | Path | Scores

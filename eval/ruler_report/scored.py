@@ -73,7 +73,7 @@ def score(
             `partial` is false.
     """
     from ruler_eval.running.run_dir import RUN_FILE
-    from ruler_eval.scoring.scores import check_answers, scores_of
+    from ruler_eval.scoring.loading import check_answers, scores_of
 
     place = Path(run)
     chosen = parse_names(tasks)

@@ -12,7 +12,7 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from ruler_eval.scoring.scores import scores_of
+from ruler_eval.scoring.loading import scores_of
 from ruler_eval.scoring.table import means
 from tests.commands import succeeded
 from tests.running import tiny

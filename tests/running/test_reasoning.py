@@ -18,7 +18,7 @@ from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.inputs import release_for
 from ruler_eval.running.models import Model
 from ruler_eval.running.prompts import ProtocolName
-from ruler_eval.scoring.scores import scores_of
+from ruler_eval.scoring.loading import scores_of
 from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.conftest import asked_of

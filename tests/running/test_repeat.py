@@ -20,7 +20,7 @@ import ruler_eval
 from ruler_data import RulerError, UsageError
 from ruler_eval import Request
 from ruler_eval.engine_check.repetition import Pair, Repeat, interval, repeat
-from ruler_eval.scoring.scores import scores_of
+from ruler_eval.scoring.loading import scores_of
 from ruler_report.publication import compose
 from tests.commands import succeeded
 from tests.running.conftest import Ask

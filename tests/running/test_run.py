@@ -15,7 +15,7 @@ from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.running import run_dir
 from ruler_eval.running.run_dir import RunFolder, Shard
-from ruler_eval.scoring.scores import scores_of
+from ruler_eval.scoring.loading import scores_of
 from tests.builds import until
 from tests.commands import finish, succeeded
 from tests.running.processes import (

@@ -22,9 +22,9 @@ from ruler_eval.running.answers import Answer, Key, why_unanswered
 from ruler_eval.running.data import Dataset
 from ruler_eval.running.run_dir import RunInfo
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
+from ruler_eval.scoring.inputs import ImportedPrediction
 from ruler_eval.scoring.labels import failure_of
 from ruler_eval.scoring.metrics import score_answer
-from ruler_eval.scoring.predictions import ImportedPrediction
 from ruler_eval.scoring.table import NOT_ASKED, PREDICTIONS, Line, to_table
 from ruler_eval.scoring.validity import MARKS, Tally
 
@@ -121,7 +121,6 @@ class Scorer:
         line.cost = record.cost
         line.error = self._why_unanswered(row, record)
         if line.error is not None:
-            self.tally.add_error(record)
             return
         line.text, line.official, exact = self._scored(row, task, record, line.question)
         line.empty = not line.text.strip()

@@ -46,10 +46,8 @@ class Validity:
     #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
     apart: int = 0  # answers with reasoning beside them, of any protocol but `thinking`
-    spent: int = 0  # empty answers whose tokens all went into reasoning
     #: Answers by who counted their prompts, one of `COUNTERS`.
     counted: dict[str, int] = field(default_factory=dict)
-    lost_tokens: int = 0  # read and generated for rows without an answer
     providers: dict[str, int] = field(default_factory=dict)  # answers by the provider that served
     hardware: dict[str, int] = field(default_factory=dict)  # answers by what computed them
     most_common: int = 0  # answers that have the most frequent text
@@ -72,15 +70,11 @@ class Validity:
             f"{self.reasoning:,} with reasoning in the answer, "
             f"{self.most_common:,} with the most frequent text",
         ]
-        if self.spent:
-            texts.append(f"{self.spent:,} spent in reasoning")
         if self.apart:
             texts.append(f"{self.apart:,} with reasoning beside the answer")
         counters = [f"{name} {self.counted[name]:,}" for name in COUNTERS if name in self.counted]
         if counters:
             texts.append(f"prompts counted by {', '.join(counters)}")
-        if self.lost_tokens:
-            texts.append(f"{self.lost_tokens:,} tokens of rows without an answer")
         if len(self.providers) > 1:
             texts.append(f"providers: {_shares(self.providers)}")
         if self.refused:
@@ -98,7 +92,10 @@ class Validity:
     @property
     def refusals(self) -> list[str]:
         """Why nothing may be concluded from the answers, but for rows without one."""
-        return [*self._refusals()]
+        refusals = [*self._refusals_of_models(), *self._refusals_of_texts()]
+        if self.suspect:
+            refusals.append(self.suspect)
+        return refusals
 
     @property
     def errors(self) -> list[str]:
@@ -106,12 +103,6 @@ class Validity:
         if not self.unanswered:
             return self.refusals
         return [self.unanswered, *self.refusals]
-
-    def _refusals(self) -> Iterator[str]:
-        yield from self._refusals_of_models()
-        yield from self._refusals_of_texts()
-        if self.suspect:
-            yield self.suspect
 
     def _refusals_of_models(self) -> Iterator[str]:
         if len(self.models) > 1:
@@ -176,14 +167,6 @@ class Validity:
         marks = " or ".join(MARKS)
         return f"{counted(self.marked, 'answer')} with {marks}, the marks of a tokenizer for spaces"
 
-    @property
-    def exit_status(self) -> int:
-        """1 if there is an error, else 0."""
-        return int(bool(self.errors))
-
-    def __str__(self) -> str:
-        return self.line
-
 
 def _shares(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{quote(name)} {number:,}" for name, number in counts.items())
@@ -200,7 +183,7 @@ class Tally:
         self._is_run = is_run
         self._opened = opened
         self._thinking = protocol == "thinking"
-        names = "rows answered empty cut_off reasoning apart spent lost_tokens marked"
+        names = "rows answered empty cut_off reasoning apart marked"
         self._counts = Counter(dict.fromkeys(names.split(), 0))
         self._models = Counter[str]()
         self._providers = Counter[str]()
@@ -214,10 +197,6 @@ class Tally:
         self._counts["rows"] += 1
         if record is not None and record.model is not None:
             self._models[record.model] += 1
-
-    def add_error(self, record: Answer) -> None:
-        """Count what was spent on a record that is no answer."""
-        self._counts["lost_tokens"] += (record.prompt_tokens or 0) + (record.answer_tokens or 0)
 
     def add_answer(self, answer: Answer, text: str, score: float, *, marked: bool) -> None:
         """Count an answer.
@@ -237,9 +216,7 @@ class Tally:
             self._count_counter(answer)
         has_reasoning = bool(answer.reasoning or answer.reasoning_tokens)
         is_empty = not text.strip()
-        if is_empty:
-            counts["empty"] += 1
-            counts["spent"] += has_reasoning and answer.finish == "length"
+        counts["empty"] += is_empty
         if score < 1:
             counts["cut_off"] += self._is_cut_off(answer, is_empty=is_empty)
         if self._thinking:
