@@ -1,5 +1,6 @@
 """A release on the Hub: what it holds, and its version."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.tampering import (
     manifest_of,
     table_of,
 )
+from tests.test_golden import compare
 
 VT = "vt_1024/test-00000-of-00001.parquet"
 
@@ -200,6 +202,25 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(site: Site) -> None:
     assert next(line.split()[1:4] for line in lines if line.startswith("  all")) == ["6", "->", "8"]
     more = site.publisher.command(site.builds("vt", length=2048), "--repo", site.repo, "--dry-run")
     assert "  2 configs unchanged" in more.stdout.splitlines()
+
+
+def test_all_that_publications_say_is_golden(site: Site) -> None:
+    longer = site.builds("vt", length=2048)
+    said = list[str]()
+    for folder, *options in (
+        (site.builds(), "--dry-run", "--private"), (site.builds(), "--private"), (site.builds(),),
+        (longer, "--dry-run"), (longer,), (longer, "--dry-run"),
+        (site.builds(seed=43), "--version", "2.0.0", "--dry-run"),
+        (site.builds("niah_single_2", length=1536), "--allow", "sample", "--dry-run"),
+    ):  # fmt: skip
+        done = site.publisher.command(folder, "--repo", site.repo, *options)
+        name = f"{folder.name} {' '.join(map(str, options))}: {done.returncode}"
+        said += [name, done.stdout, done.stderr]
+    text = "\n".join(said).replace(str(longer.parent), "DIST")
+    text = re.sub(r"\b[0-9a-f]{40}\b", "COMMIT", text.replace(site.repo, "org/ruler"))
+    # Sizes are pyarrow's.
+    text = re.sub(r" +[0-9,]{3,} -> +[0-9,]{3,}| +0 -> +[0-9,]{3,}", "  BYTES", text)
+    compare("publish.txt", text)
 
 
 def of_another_pyarrow(folder: Path) -> str:
