@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,15 +20,11 @@ from ruler_data.files import sha256_file
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, near, quote
 from ruler_data.row import Row
-from ruler_data.views import html_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ruler_data.hub.download import Snapshot
-
-#: Rows that a notebook shows.
-SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -229,11 +224,6 @@ class Rows(Sequence[Row]):
     def __repr__(self) -> str:
         return f"<Rows {self.config}: {len(self)} rows of {self.source}>"
 
-    def _repr_html_(self) -> str:
-        names = ("id", "context", "question", "outputs", "length")
-        lines = ([getattr(row, name) for name in names] for row in self[:SHOWN_ROWS])
-        return f"<p>{escape(repr(self))}</p>{html_table(names, lines)}"
-
 
 class UnknownConfig(UsageError, KeyError):
     """A dataset has no config of this name; a `KeyError`, as mappings raise it."""
@@ -270,9 +260,6 @@ class Dataset(Mapping[str, Rows]):
 
     def __repr__(self) -> str:
         return f"<Dataset {self.source}: {', '.join(self)}>"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{self.manifest._repr_html_()}"
 
 
 @overload

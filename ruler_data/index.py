@@ -26,7 +26,6 @@ from ruler_data.names import (
     quote,
     released_version,
 )
-from ruler_data.views import html_table
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -230,11 +229,6 @@ class FindResult:
     release: Sibling | None
     build: str
     note: str = ""
-
-    def _repr_html_(self) -> str:
-        names = ("model", "load", "run", "build", "note")
-        lines = [(name, getattr(self, name)) for name in names]
-        return html_table(("", ""), [line for line in lines if line[1]])
 
     @property
     def load(self) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import parse_json, read_text
 from ruler_data.names import config_file, near, parse_config, quote
 from ruler_data.tasks import TASKS, Task
-from ruler_data.views import html_table, lines_of, shortened
 
 #: Where files of a known name are from that were not compared with the pinned ones.
 LOCAL_COPY = "a local folder"
@@ -231,20 +229,9 @@ class Manifest:
     format: int = FORMAT
 
     def __repr__(self) -> str:
-        names = ("data_version", "edition", "suite", "seed", "tokenizer", "sources", "configs")
-        return lines_of("Manifest", dict(zip(names, self._summary(), strict=True)))
-
-    def _repr_html_(self) -> str:
-        infos = self.configs.items()
-        lines = ([name, info.rows, f"{info.length_mean:.0f}"] for name, info in infos)
-        about = escape(" · ".join(map(shortened, self._summary()[:-1])))
-        return f"<p>{about}</p>" + html_table(("config", "rows", "mean length (tokens)"), lines)
-
-    def _summary(self) -> tuple[object, ...]:
-        """Return versions, what the rows are made of, and configs, for display."""
-        sources = tuple(source.name for source in self.sources)
-        about = (self.data_version, self.edition, self.suite, shown_seed(self.seed))
-        return *about, self.tokenizer.name, sources, tuple(self.configs)
+        about = f"{self.data_version}, {self.edition}, suite {self.suite}"
+        inputs = f"seed {shown_seed(self.seed)}, tokenizer {self.tokenizer.name}"
+        return f"<Manifest {about}, {inputs}: {', '.join(self.configs)}>"
 
     @property
     def is_upstream(self) -> bool:

@@ -1,26 +1,24 @@
-"""Progress bars on standard error; a log gets a line once in a while."""
+"""Progress bars on standard error, if it is a terminal."""
 
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ruler_data.names import parse_config
 from ruler_data.terminal import err, is_terminal, raise_if_interrupted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, Task, TaskID
+    from rich.progress import Progress, TaskID
 
 T = TypeVar("T")
 
 #: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
 SPEED_PERIOD = 600.0
-#: Seconds between lines about progress where standard error is not a terminal.
-LOG_EVERY = 60.0
 
 
 def progress_bars() -> "Progress":
-    """Return bars of the library rich on standard error; in a log, a line a minute of the first.
+    """Return bars of the library rich on standard error; nothing is printed into a log.
 
     `add_task` and `update` take two texts: `items`, e.g. `3/500 rows`, and `speed`, e.g.
     `2.1 rows/s`.
@@ -28,17 +26,8 @@ def progress_bars() -> "Progress":
     from rich import progress as bar
     from rich.table import Column
 
-    class Bars(bar.Progress):
-        logged = time.monotonic()
-
-        def update(self, task_id: bar.TaskID, **changes: Any) -> None:  # noqa: ANN401 - rich's own
-            super().update(task_id, **changes)
-            if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
-                self.logged = time.monotonic()
-                err.print(_log_line(self.tasks[0]))
-
     # One line at 80 columns: name 24, bar 10, share 4, items 11, speed 11, time 7, "left" and gaps.
-    return Bars(
+    return bar.Progress(
         bar.TextColumn("{task.description:.24}", table_column=Column(no_wrap=True)),
         bar.BarColumn(10),
         bar.TaskProgressColumn(),
@@ -51,17 +40,6 @@ def progress_bars() -> "Progress":
         transient=True,
         speed_estimate_period=SPEED_PERIOD,
     )
-
-
-def _log_line(task: "Task") -> str:
-    """Return what a log says of a bar."""
-    figures = [task.fields["items"]]
-    if task.total is not None:
-        figures.append(f"{task.percentage:.0f} %")
-    figures.append(task.fields["speed"])
-    if task.time_remaining is not None:
-        figures.append(f"{task.time_remaining:,.0f} s left")
-    return f"{task.description}: {', '.join(filter(None, figures))}"
 
 
 class Advance:

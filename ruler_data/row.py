@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ruler_data.views import html_table, lines_of
+from ruler_data.names import quote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,15 +123,7 @@ class Row:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return lines_of(f"Row {self.id}: {self.length} tokens", self._display())
-
-    def _repr_html_(self) -> str:
-        return html_table(("", self.id), self._display().items())
-
-    def _display(self) -> dict[str, object]:
-        """Return the values to display, by column."""
-        names = ("context", "question", "answer_prefix", "outputs", "max_new_tokens", "length")
-        return {**{name: getattr(self, name) for name in names}, "evidence": len(self.evidence)}
+        return f"<Row {self.id}: {self.length} tokens, {quote(self.question)}>"
 
 
 #: Names of the columns, in order.

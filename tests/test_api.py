@@ -21,7 +21,6 @@ from ruler_builders.__main__ import table
 from ruler_cli import commands
 from ruler_data import UsageError
 from ruler_data.signatures import declared, options_of
-from ruler_data.views import html_text
 from tests.conftest import ROOT
 
 PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_audit"]
@@ -111,11 +110,6 @@ def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
         ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):
         ruler_eval.run("x", out="y", data_parallel=0)
-
-
-def test_what_is_printed_is_text_in_a_notebook_too() -> None:
-    assert "<td>ruler-data build --tokenizer mistral" in ruler_data.find("mistral")._repr_html_()
-    assert html_text("<b>") == "<pre>&lt;b&gt;</pre>"
 
 
 def test_every_command_but_score_of_the_evaluator_is_exported() -> None:

@@ -73,11 +73,8 @@ def test_records_and_views_are_for_people_and_their_tables(folder: Path) -> None
     assert list(first) == ["id", *SCHEMA.names] and first["id"] == "vt_1024/0"
     assert repr(rows) == f"<Rows vt_1024: 3 rows of {folder}>"
     assert repr(load(folder)) == f"<Dataset {folder}: vt_1024, fwe_1024>"
-    page = rows._repr_html_()
-    assert page.count("<tr>") == 4 and "&lt;Rows vt_1024" in page and "<td>vt_1024/2</td>" in page
     for thing in (rows[0], load(folder).manifest):
-        assert "vt_1024" in repr(thing) and "vt_1024" in thing._repr_html_()
-        assert len(repr(thing).splitlines()) <= 10 and len(thing._repr_html_()) < 5000
+        assert "vt_1024" in repr(thing) and "\n" not in repr(thing)
 
 
 def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path: Path) -> None:

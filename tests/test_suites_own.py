@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ruler_builders.sources.qa import parse_own
-from ruler_builders.sources.text_files import read_records
+from ruler_builders.sources.text_files import read_json
 from ruler_data import Row, RulerError
 from ruler_data.parquet import read_rows
 from tests.builds import run
@@ -36,18 +36,6 @@ HOPS: list[dict[str, Any]] = [
     }
     for n in range(60)
 ]
-#: The same in MuSiQue's format; the title of a distractor is that of a document asked for.
-MUSIQUE = [
-    {
-        "question": hop["question"], "answer": hop["answer"], "answer_aliases": [],
-        "answerable": True,
-        "paragraphs": [
-            {"title": title.replace("D", "A"), "paragraph_text": text, "is_supporting": place < 3}
-            for place, (title, (text,)) in enumerate(hop["context"])
-        ],
-    }
-    for hop in HOPS
-]  # fmt: skip
 HOPS.append({**HOPS[0], "question": "Is there a mayor in A0?", "answer": "yes"})
 
 SUITE = """\
@@ -118,17 +106,6 @@ def test_the_manifest_names_a_file_of_ones_own_and_says_what_was_left_out(built:
     assert "Texts of unknown licence" in (built / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_paragraph_that_is_golden_once_is_no_distractor_where_it_stands_again() -> None:
-    stated = [("A", "It is Paris.", True), ("B", "It is not.", False), ("A", "It is Paris.", False)]
-    names = ("title", "paragraph_text", "is_supporting")
-    paragraphs = [dict(zip(names, values, strict=True)) for values in stated]
-    item = {"question": "What is it?", "answer": "Paris", "paragraphs": paragraphs}
-    corpus, _ = parse_own([item], "mine.json")
-    (question,) = corpus.questions
-    assert [corpus.documents[number] for number in question.gold] == ["A\nIt is Paris."]
-    assert [corpus.documents[number] for number in question.near] == ["B\nIt is not."]
-
-
 def test_own_rows_need_their_file(folder: Path, built: Path, tmp_path: Path, cli: Cli) -> None:
     same = cli("verify", built, "--sources", folder)
     assert same.returncode == 0, same.stdout
@@ -158,24 +135,17 @@ def test_what_cannot_be_built_is_refused(folder: Path, tmp_path: Path, llama3: s
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("x.json", json.dumps(MUSIQUE, indent=1)),
-        ("x.json", "\n".join(map(json.dumps, MUSIQUE))),
-        ("x.jsonl", "\n".join(map(json.dumps, [*MUSIQUE, {**MUSIQUE[0], "answerable": False}]))),
-        ("x.json", "\n".join(map(json.dumps, HOPS[:-1]))),
-    ],
-)
-def test_questions_are_read_whole_or_by_line(name: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text + "\n", encoding="utf-8")
-    corpus, detail = parse_own(read_records(tmp_path / name), name)
+def test_a_file_of_ones_own_may_rest_on_several_documents(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    text = json.dumps(HOPS[:-1])
+    path.write_text(text, encoding="utf-8")
+    corpus, detail = parse_own(read_json(path), path.name)
     assert detail == "questions: 60; left out, answer in no document: 0"
     assert {len(one.gold) for one in corpus.questions} == {3}
     assert {len(one.near) for one in corpus.questions} == {1}
-    (tmp_path / name).write_text(text[:-9], encoding="utf-8")
-    with pytest.raises(RulerError, match=f"{name}(:6[01])?: not JSON at character"):
-        read_records(tmp_path / name)
+    path.write_text(text[:-9], encoding="utf-8")
+    with pytest.raises(RulerError, match=r"x\.json: not JSON at character"):
+        read_json(path)
 
 
 #: By family: its parameters, with a budget in which no answer fits.
@@ -202,7 +172,6 @@ def test_a_budget_without_room_is_refused(family: str, folder: Path, tmp_path: P
         ({"data": 1}, "not in SQuAD"),
         ([1], "not in HotpotQA"),
         (HOPS[-1:], "no answer stands in"),
-        ([*MUSIQUE[:1], {"paragraphs": [{}]}], "not in MuSiQue"),
         (
             {
                 "data": [

@@ -75,18 +75,11 @@ def test_tables_in_a_pipe_are_as_wide_as_columns_says() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 60
 
 
-def test_a_log_gets_a_line_about_progress_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_gets_no_lines_about_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.progress(2 * 4096) as advance:
         advance("vt_4096", 1)
-    assert not capsys.readouterr().err  # a minute has not passed
-    monkeypatch.setattr(progress, "LOG_EVERY", 0.0)
-    with progress.progress(2 * 4096) as advance:
-        advance("vt_4096", 1)
-    assert capsys.readouterr().err.startswith("vt_4096: 1 rows, 50 %, ")
     assert list(progress.track("ab", "scoring")) == ["a", "b"]
-    assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %")
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.slow

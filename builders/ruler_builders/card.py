@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from ruler_data.card_templates import template
 from ruler_data.errors import RulerError
 from ruler_data.files import read_text
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
@@ -22,7 +23,6 @@ from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import repository
-from ruler_data.views import template
 
 #: Largest card that is read, in bytes.
 CARD_BYTES = 4_000_000

@@ -28,7 +28,6 @@ from ruler_data.parquet import read_rows
 from ruler_data.progress import progress
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Qa
-from ruler_data.views import html_text
 from ruler_eval.running.data import open_dataset
 from ruler_eval.scoring.loading import score_predictions
 from ruler_eval.scoring.metrics import CLEANED, SCORERS, Scorer, clean
@@ -443,9 +442,6 @@ class Audits(tuple[Audit, ...]):
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self))
-
-    def _repr_html_(self) -> str:
-        return html_text(self)
 
     def to_record(self) -> list[dict[str, Any]]:
         """Return the audits as plain values."""

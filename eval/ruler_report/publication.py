@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from ruler_data.card_templates import template
 from ruler_data.errors import RulerError
 from ruler_data.hub.client import check_access
 from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, config_name, quote
-from ruler_data.views import template
 from ruler_eval.running.answers import Answer, Key
 from ruler_eval.running.run_dir import RunFolder
 from ruler_eval.scoring.loading import load_scores

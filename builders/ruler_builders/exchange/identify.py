@@ -36,7 +36,6 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import available
 from ruler_data.version import DEFAULT_SEED
-from ruler_data.views import html_text
 
 #: Rows of a task and length that are compared.
 ROWS = 3
@@ -116,9 +115,6 @@ class Identities(tuple[Identity, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))
-
-    def _repr_html_(self) -> str:
-        return html_text(self)
 
     def to_record(self) -> list[dict[str, object]]:
         """Return the identities as plain values."""

@@ -37,7 +37,6 @@ from ruler_data.suites import RULER
 from ruler_data.tasks import TASKS, Cwe, Qa, Ruler2, Vt, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
-from ruler_data.views import html_text
 
 #: Bad rows that an error names.
 MOST_NAMED = 5
@@ -63,9 +62,6 @@ class Imported:
         configs = counted(len(self.manifest.configs), "config")
         rows = counted(sum(info.rows for info in self.manifest.configs.values()), "row")
         return f"{self.report()}\n{self.folder}: {configs}, {rows} imported"
-
-    def _repr_html_(self) -> str:
-        return html_text(self)
 
     def to_record(self) -> dict[str, object]:
         """Return the defects as plain values."""

@@ -45,7 +45,6 @@ from ruler_builders.sources.qa import ChoiceQuestions, Corpus, parse_corpus, par
 from ruler_builders.sources.text_files import (
     check_text,
     read_json,
-    read_records,
     read_text,
     sha256_of,
 )
@@ -158,7 +157,7 @@ class Library:
         if path is None:
             where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
             raise UsageError(f"source {quote(name)}: {where}")
-        corpus, detail = parse_own(read_records(path), name)
+        corpus, detail = parse_own(read_json(path), name)
         self.used[name] = [path]
         return corpus, own_info(name, sha256_of([path]), detail)
 

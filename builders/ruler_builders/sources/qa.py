@@ -1,4 +1,4 @@
-"""Question answering: SQuAD, HotpotQA, MMLU, and a user's files in their formats or MuSiQue's."""
+"""Question answering: SQuAD, HotpotQA, MMLU, and a user's files in the formats of the first two."""
 
 import re
 from collections import Counter, defaultdict
@@ -84,23 +84,6 @@ def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, c
     return Corpus(tuple(documents), unambiguous(questions))
 
 
-def _musique(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents = _document_numbers()
-    questions = []
-    for item in data:
-        is_gold: dict[int, bool] = {}
-        for paragraph in item["paragraphs"]:
-            text = check_text(f"{paragraph['title']}\n{paragraph['paragraph_text']}", where)
-            number = documents[text]
-            is_gold[number] = is_gold.get(number, False) or paragraph["is_supporting"]
-        if item.get("answerable", True):
-            gold = tuple(number for number in is_gold if is_gold[number])
-            near = tuple(number for number in is_gold if not is_gold[number])
-            answers = [item["answer"], *item.get("answer_aliases", ())]
-            questions.append(_question(item["question"], answers, gold, near, where))
-    return Corpus(tuple(documents), unambiguous(questions))
-
-
 def _question(
     text: str,
     answers: list[str],
@@ -117,7 +100,6 @@ def _question(
 _FORMATS = {
     "squad": ("SQuAD 2.0", _squad),
     "hotpotqa": ("HotpotQA distractor", _hotpotqa),
-    "musique": ("MuSiQue", _musique),
 }
 #: What would stand for the head of another document in a prompt.
 _HEAD = re.compile(r"\n\nDocument [0-9]+:\n")
@@ -181,15 +163,15 @@ def _in_gold(corpus: Corpus, question: Question) -> tuple[str, ...]:
 def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - parsed JSON
     """Return the corpus in a user's file, and its numbers of questions in words.
 
-    A list is in the format of MuSiQue or HotpotQA, anything else in that of SQuAD. An answer that
-    stands in no gold document cannot be checked: it is left out, and a question without any other.
+    A list is in the format of HotpotQA, anything else in that of SQuAD. An answer that stands in no
+    gold document cannot be checked: it is left out, and a question without any other.
 
     Raises:
         RulerError: it is in none of the formats, or no question is left.
     """
-    form = "hotpotqa" if isinstance(data, list) else "squad"
-    if isinstance(data, list) and any("paragraphs" in item for item in data if type(item) is dict):
-        form = "musique"
+    form = "squad"
+    if isinstance(data, list):
+        form = "hotpotqa"
     corpus = _parsed(form, data, where)
     questions = [
         replace(question, answers=answers)

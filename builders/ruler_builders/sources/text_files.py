@@ -6,7 +6,6 @@ Normalization: a byte order mark at the start is dropped, CR LF and CR become LF
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from os.path import commonpath
 from pathlib import Path
 from typing import Any
@@ -57,36 +56,15 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
     Raises:
         RulerError: it cannot be read or parsed, with the offset.
     """
-    return _parsed(read_text(path), path.name, path)
-
-
-def read_records(path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
-    """Return what a JSON file holds; where its first line is a whole object, a list of its lines.
-
-    Raises:
-        RulerError: it cannot be read or parsed, with the line and the offset.
-    """
     text = read_text(path)
-    lines = text.strip("\n").split("\n")
-    is_whole = False
-    with suppress(ValueError, RecursionError):
-        is_whole = isinstance(parse_json(lines[0]), dict)
-    if not is_whole or (len(lines) == 1 and path.suffix == ".json"):
-        return _parsed(text, path.name, path)
-    return [_parsed(line, f"{path.name}:{n}", path) for n, line in enumerate(lines, start=1)]
-
-
-def _parsed(text: str, where: str, path: Path) -> Any:  # noqa: ANN401 - as of `read_json`
     try:
         return parse_json(text)
     except json.JSONDecodeError as error:
         why = f"not JSON at character {error.pos} of {len(text)}: {error.msg}"
         why += f" (sha256 {sha256_file(path)}); is the file cut short?"
-    except RecursionError:
-        why = "JSON that cannot be read: nested too deep"
     except ValueError as error:  # e.g. a number of 5,000 digits
         why = f"JSON that cannot be read: {error}"
-    raise RulerError(f"{where}: {why}")
+    raise RulerError(f"{path.name}: {why}")
 
 
 def check_text(text: str, where: str) -> str:
