@@ -136,8 +136,11 @@ def test_a_table_that_would_fill_the_memory_is_refused(
     monkeypatch.setattr(layouts, "CSV_FIELDS", 6)
     said = f"wide.csv: has a head of over {len(HEAD)} bytes, or a line of over 6 fields"
     for text, refused in (
-        (HEAD, False), (f"x{HEAD}", True), (f"{HEAD}1,vt,['a'],t,q\n", False), (f"{HEAD},,,,,,\n", True),
-    ):  # fmt: skip
+        (HEAD, False),
+        (f"x{HEAD}", True),
+        (f"{HEAD}1,vt,['a'],t,q\n", False),
+        (f"{HEAD},,,,,,\n", True),
+    ):
         table.write_text(text)
         if not refused:
             assert len(read_answers(table)) == text.count("\n") - 1
