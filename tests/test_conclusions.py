@@ -153,7 +153,9 @@ def test_claimed_scores_are_marked_and_ranked_only_where_the_user_says_so(tmp_pa
         save(tmp_path / name, run_of(name, chance)) for name, chance in (("a", 0.5), ("b", 0.9))
     ]
     report = ruler_report.report(places, tmp_path / "out", pictures=False)
-    assert report.contents.headline.startswith("No run is ranked: org/a [claimed]: claimed: ")
+    assert words.headline(report.conclusion).startswith(
+        "No run is ranked: org/a [claimed]: claimed: "
+    )
     for name in ("index.html", "report.md", "report.csv", "report.json", "report.tex"):
         assert "claimed" in (tmp_path / "out" / name).read_text("utf-8"), name
     table = (tmp_path / "out" / "report.tex").read_text("utf-8")

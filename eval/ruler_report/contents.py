@@ -96,31 +96,6 @@ class Contents:
     options: Options
 
     @cached_property
-    def warnings(self) -> list[str]:
-        """Runs that `score` refuses, and others without a rank."""
-        return words.warnings(self.conclusion)
-
-    @cached_property
-    def headline(self) -> str:
-        """The first sentence."""
-        return words.headline(self.conclusion)
-
-    @cached_property
-    def further(self) -> list[str]:
-        """The sentences after it."""
-        return words.further(self.conclusion)
-
-    @cached_property
-    def basis(self) -> str:
-        """The rows in question, and what the runs have in common."""
-        return f"{words.frame_line(self.conclusion)}. {words.about(self.conclusion)}."
-
-    @cached_property
-    def validity(self) -> list[str]:
-        """What the scores of each run rest on."""
-        return words.validity_lines(self.conclusion)
-
-    @cached_property
     def notes(self) -> list[str]:
         """What a reader must know of the runs."""
         notes = words.notes(self.conclusion)
@@ -225,26 +200,23 @@ class Contents:
         names = conclusion.names[base], conclusion.names[run]
         flips = conclusion.flips(run)
         is_lost = flips["score"] < flips["score_base"]
-        lost = flips[is_lost]
-        won = flips[~is_lost]
+        lost = int(is_lost.sum())
         title = (
-            f"Rows that flipped: {len(lost):,} right in {names[0]} alone, {len(won):,} right in "
-            f"{names[1]} alone"
+            f"Rows that flipped: {lost:,} right in {names[0]} alone, {len(flips) - lost:,} right "
+            f"in {names[1]} alone"
         )
-        shown = [*lost.head(SHOWN).itertuples(), *won.head(SHOWN).itertuples()]
-        configs = [config_name(flip.task, flip.length) for flip in shown]
-        keys_of_base = [(name, flip.index_base) for name, flip in zip(configs, shown, strict=True)]
-        keys = [(name, flip.index) for name, flip in zip(configs, shown, strict=True)]
-        texts_of_base = self._texts(base, keys_of_base)
-        texts = self._texts(run, keys)
+        shown = flips.groupby(is_lost).head(SHOWN)
+        configs = [*map(config_name, shown["task"], shown["length"])]
+        texts_of_base = self._texts(base, [*zip(configs, shown["index_base"], strict=True)])
+        texts = self._texts(run, [*zip(configs, shown["index"], strict=True)])
         examples = []
-        for flip, key_of_base, key in zip(shown, keys_of_base, keys, strict=True):
-            if key_of_base in texts_of_base and key in texts:
+        for config, flip in zip(configs, shown.itertuples(), strict=True):
+            old = texts_of_base.get((config, flip.index_base))
+            new = texts.get((config, flip.index))
+            if old and new:
                 scores = f"{100 * flip.score_base:.0f} and {100 * flip.score:.0f}"
-                row = f"{key_of_base[0]}/{key_of_base[1]}: {scores}"
-                old = texts_of_base[key_of_base]
-                answers = {names[0]: old.answer, names[1]: texts[key].answer}
-                examples.append(_example(row, old, answers))
+                row = f"{config}/{flip.index_base}: {scores}"
+                examples.append(_example(row, old, {names[0]: old.answer, names[1]: new.answer}))
         if examples:
             return Section(title, examples=examples, folded="Some of them")
         return Section(

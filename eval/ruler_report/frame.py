@@ -206,41 +206,42 @@ def frame_of_runs(
 
 def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
     """Return the frame of rows; `barred`: why a run has no rank whatever rows it has."""
-    unanswered = [_unanswered(rows) for rows in runs]
+    unranked = dict(barred)
+    for place, rows in enumerate(runs):
+        reason = _own_obstacle(rows, partial=partial)
+        if reason:
+            unranked.setdefault(place, reason)
     if partial:
         runs = [{cell: rows.as_wrong for cell, rows in of_run.items()} for of_run in runs]
     complete = [complete_cells(rows) for rows in runs]
-    unranked = dict(barred)
-    for place, rows in enumerate(runs):
-        reason = _own_obstacle(rows, unanswered[place] if partial else 0)
-        if reason:
-            unranked.setdefault(place, reason)
     candidates = [place for place in range(len(runs)) if place not in unranked]
     unranked |= _too_small(candidates, complete)
     ranked = tuple(place for place in candidates if place not in unranked)
     shown = ranked or range(len(runs))
     common = set.intersection(*(complete[place] for place in shown))
-    shown_runs = [runs[place] for place in shown]
-    tasks, lengths = rectangle([cell for cell in shown_runs[0] if cell in common])
-    rows_of_cell = {}
-    for cell in product(tasks, lengths):
-        rows_of_cell[cell] = min(rows[cell].planned for rows in shown_runs)
-    everything = dict.fromkeys(chain.from_iterable(shown_runs))
-    left_out = tuple(cell for cell in everything if cell not in rows_of_cell)
+    rows_of_cell, left_out = _rows_in_question([runs[place] for place in shown], common)
     return Frame(rows_of_cell, ranked, unranked, left_out, runs)
 
 
-def _unanswered(rows: RowsOfRun) -> int:
-    """Return how many rows have no answer."""
-    return sum(cell.planned - cell.answered for cell in rows.values())
+def _rows_in_question(
+    runs: Sequence[RowsOfRun], common: Collection[Cell]
+) -> tuple[dict[Cell, int], tuple[Cell, ...]]:
+    """Return the number of rows of each cell in question, and the cells that are left out."""
+    tasks, lengths = rectangle([cell for cell in runs[0] if cell in common])
+    rows_of_cell = {}
+    for cell in product(tasks, lengths):
+        rows_of_cell[cell] = min(rows[cell].planned for rows in runs)
+    everything = dict.fromkeys(chain.from_iterable(runs))
+    return rows_of_cell, tuple(cell for cell in everything if cell not in rows_of_cell)
 
 
-def _own_obstacle(rows: RowsOfRun, as_wrong: int) -> str:
+def _own_obstacle(rows: RowsOfRun, *, partial: bool) -> str:
     """Return why a run has no rank, by its own rows; empty if it may have one."""
     if not all(cell.are_first for cell in rows.values()):
         return "its rows are not the first ones of each config but chosen"
-    if as_wrong:
-        return f"{as_wrong:,} unanswered rows count as wrong, for display alone"
+    unanswered = sum(cell.planned - cell.answered for cell in rows.values())
+    if partial and unanswered:
+        return f"{unanswered:,} unanswered rows count as wrong, for display alone"
     if not complete_cells(rows):
         return "no task at a length is complete in it"
     return ""

@@ -53,7 +53,7 @@ class Report(Printable):
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         """What a reader must know before the numbers."""
-        return (*self.contents.warnings, *self.contents.notes)
+        return (*words.warnings(self.conclusion), *self.contents.notes)
 
     @property
     def exit_status(self) -> int:
@@ -70,9 +70,10 @@ class Report(Printable):
 
     def display_parts(self) -> list[Table | str]:
         """Return the first sentence, the first table, what scores rest on, and the file."""
-        lines: list[Table | str] = [self.contents.headline, self.contents.first.tables[0]]
-        lines += self.contents.further
-        lines += [words.frame_line(self.conclusion), *self.contents.validity]
+        conclusion = self.conclusion
+        lines: list[Table | str] = [words.headline(conclusion), self.contents.first.tables[0]]
+        lines += words.further(conclusion)
+        lines += [words.frame_line(conclusion), *words.validity_lines(conclusion)]
         if self.file:
             pictures = counted(len(self.contents.pictures), "picture")
             tables = counted(len(self.contents.tables), "table")
@@ -235,12 +236,11 @@ def html_page(contents: Contents) -> str:
     return render(
         "report.html.j2",
         page=contents,
-        title=words.title(contents.conclusion),
+        words=words,
+        conclusion=contents.conclusion,
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8").strip(),
         script=script,
         policy=policy,
-        spelled=words.SPELLED,
-        families=words.FAMILIES,
     )
 
 
@@ -269,8 +269,8 @@ def write(conclusion: Conclusion, options: Options, folder: Path) -> Report:
     record = record_of(conclusion, compares=not options.is_board)
     write_file(folder / "report.json", f"{json.dumps(record, indent=1, allow_nan=False)}\n")
     write_file(folder / "report.tex", contents.first.tables[0].latex())
-    title = words.title(conclusion)
-    write_file(folder / "report.md", render("report.md.j2", page=contents, title=title))
+    markdown = render("report.md.j2", page=contents, words=words, conclusion=conclusion)
+    write_file(folder / "report.md", markdown)
     write_file(page, html_page(contents))
     return report
 

@@ -145,21 +145,19 @@ def _names_by_task(conclusion: Conclusion) -> dict[str, Name]:
 def task_means(conclusion: Conclusion) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
     names = _names_by_task(conclusion)
-    runs = conclusion.order
-    rows: list[tuple[Cell, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
+    for run in conclusion.order:
+        cells = [value_cell(conclusion, name, run, digits=1) for name in names.values()]
+        lines.append((conclusion.names[run], *cells))
     caption = (
         f"Score of each task in percent, the mean over its lengths; in brackets the "
         f"{conclusion.beside_name} score"
     )
-    if len(runs) > SIDE_BY_SIDE:
-        for run in runs:
-            cells = [value_cell(conclusion, name, run, digits=1) for name in names.values()]
-            rows.append((conclusion.names[run], *cells))
-        return Table("tasks", caption, ("run", *names), tuple(rows))
-    for title, name in names.items():
-        rows.append((title, *(value_cell(conclusion, name, run, digits=1) for run in runs)))
-    head = ("task", *(conclusion.names[run] for run in runs))
-    return Table("tasks", caption, head, tuple(rows), _below_tasks(conclusion, rows))
+    if len(lines) > SIDE_BY_SIDE:
+        return Table("tasks", caption, ("run", *names), tuple(lines))
+    rows = tuple(zip(names, *(line[1:] for line in lines), strict=True))
+    head = ("task", *(conclusion.names[run] for run in conclusion.order))
+    return Table("tasks", caption, head, rows, _below_tasks(conclusion, rows))
 
 
 def _below_tasks(conclusion: Conclusion, rows: Sequence[object]) -> tuple[int, ...]:
