@@ -1,0 +1,188 @@
+"""The verdict on an engine, without one: rows by hand, and statistics beside those of SciPy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ruler_eval.engine_check import verdict
+from ruler_eval.engine_check.verdict import (
+    ANYWHERE,
+    CONDITIONS,
+    ONLY,
+    Fault,
+    Place,
+    Sheet,
+    first_look,
+    places,
+    second_look,
+    second_questions,
+    smallest,
+    suspects,
+)
+
+
+def sheet_of(
+    lost: Callable[[int, int], bool],
+    changed: Callable[[int, int], bool] = lambda tokens, condition: False,
+    rows: int = 128,
+    first: int = 1000,
+) -> Sheet:
+    """Return one row for each residue of 128, lost or changed by tokens and condition."""
+    tokens = np.arange(first, first + rows)
+    columns = range(len(CONDITIONS))
+    return Sheet(
+        tokens,
+        np.array([[lost(int(n), column) for column in columns] for n in tokens]),
+        np.array([[changed(int(n), column) for column in columns] for n in tokens]),
+    )
+
+
+SOUND = sheet_of(lambda tokens, condition: False)
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_tests_are_those_of_scipy(rows: int, data: st.DataObject) -> None:
+    inside = data.draw(st.integers(0, rows))
+    events = data.draw(st.integers(0, rows))
+    hits = data.draw(st.integers(0, min(inside, events)))
+    expected = stats.hypergeom(rows, inside, events).sf(hits - 1)
+    assert verdict.fisher(rows, inside, events, hits) == pytest.approx(expected)
+    if inside + events:
+        heads = stats.binom(inside + events, 0.5).sf(inside - 1)
+        assert verdict.sign(inside, events) == pytest.approx(heads)
+    share = data.draw(st.floats(0.01, 0.99))
+    at_least = stats.binom(rows, share).sf(hits - 1)
+    assert verdict._at_least(rows, share, hits) == pytest.approx(at_least, abs=1e-12)
+
+
+def test_a_mirror_swaps_two_conditions_that_a_sound_engine_treats_alike() -> None:
+    """Cold and self-hit send one prompt; each of the others sends its own."""
+    for inside, mirror in ONLY.values():
+        if mirror is None:
+            continue
+        assert len(mirror) == len(inside) and mirror != inside
+        gone, come = {*inside} - {*mirror}, {*mirror} - {*inside}
+        assert ({*gone} | {*come}) == {0, 1} or ({*gone} | {*come}) <= {2, 3, 4}
+        assert len(gone) == len(come) == 1
+
+
+def test_places_are_runs_of_residues_each_once() -> None:
+    found = places()
+    assert (
+        len({*found})
+        == len(found)
+        == 16 * 15 + sum(page + (page - 2) + (page - 2) for page in (32, 64, 128))
+    )
+    for place in found:
+        numbers = [n for n in range(place.modulus) if place.holds(np.array([n]))[0]]
+        assert len(numbers) == place.size and place.first in numbers
+    assert str(Place(16, 14, 4)) == "where prompt tokens are 14 to 1 mod 16"
+    assert str(Place(128, 5, 1)) == "where prompt tokens are 5 mod 128"
+    assert str(ANYWHERE) == "at any number of prompt tokens"
+    assert ANYWHERE.holds(np.arange(5)).all()
+
+
+def test_a_sound_engine_has_no_fault_and_no_suspect() -> None:
+    assert first_look(SOUND) == [] and suspects(SOUND) == []
+
+
+#: What is lost where, and what the first look says of it.
+FAULTS: list[tuple[Callable[[int, int], bool], list[str]]] = [
+    (lambda n, _: n % 16 < 2,
+     ["answers are lost where prompt tokens are 0 to 1 mod 16: 16 of 16 against 0 of 112, "
+      "p < 1e-6"]),
+    (lambda n, _: n % 16 in (15, 0),
+     ["answers are lost where prompt tokens are 15 to 0 mod 16: 16 of 16 against 0 of 112, "
+      "p < 1e-6"]),
+    (lambda n, condition: condition == 1 and n % 64 < 8,
+     ["answers are lost where prompt tokens are 0 to 7 mod 64, only on a self-hit: 16 of 16 "
+      "against 0 of 112, p < 1e-6"]),
+    (lambda n, condition: condition in (3, 4) and n % 32 == 3,
+     ["answers are lost where prompt tokens are 3 mod 32, only in a batch: 4 of 4 against 0 of "
+      "124, p = 0.006"]),
+    (lambda n, condition: n % 64 == 3, []),  # two rows are no proof
+    (lambda n, condition: condition == 2 and n % 2 == 0,
+     ["answers are lost at any number of prompt tokens, only on a prefix-hit: 64 of 128 against 0 "
+      "of 128, p < 1e-6"]),
+    (lambda n, condition: condition == 0 and 37 * n % 128 < 16,
+     ["answers are lost at any number of prompt tokens, only cold: 16 of 128 against 0 of 128, "
+      "p = 0.0007"]),
+    (lambda n, condition: condition in (1, 2, 4) and n % 4 == 0,
+     ["answers are lost at any number of prompt tokens, only on cache hits: 32 of 128 against 0 of "
+      "128, p < 1e-6"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lost", "said"), FAULTS)
+def test_what_rows_prove_is_said_with_its_place_its_conditions_and_its_chance(
+    lost: Callable[[int, int], bool], said: list[str]
+) -> None:
+    assert [str(fault) for fault in first_look(sheet_of(lost))] == said
+
+
+def test_a_changed_answer_is_a_fault_of_its_own_and_two_faults_are_both_named() -> None:
+    changed = sheet_of(
+        lambda n, condition: n % 16 == 3, lambda n, condition: condition == 4 and n % 16 in (8, 9)
+    )
+    assert [str(fault) for fault in first_look(changed)] == [
+        "answers are changed where prompt tokens are 8 to 9 mod 16, on shared: 16 of 16 against 0 "
+        "of 112, p < 1e-6",
+        "answers are lost where prompt tokens are 3 mod 16: 8 of 8 against 0 of 104, p < 1e-6",
+    ]
+
+
+def test_the_smallest_faults_that_would_be_seen_grow_with_what_is_lost_anyway() -> None:
+    noise = sheet_of(lambda n, condition: n % 11 == 0)
+    assert [*smallest(SOUND).values()] == [0.96, 0.41, 0.12]
+    assert [*smallest(SOUND, fresh=False).values()] == [None, 0.81, 0.12]
+    assert [*smallest(noise).values()] == [None, 0.7, 0.33]
+
+
+def test_a_residue_is_suspected_first_and_likelier_faults_before_others() -> None:
+    one = sheet_of(lambda n, condition: n % 128 == 5)
+    found = suspects(one)
+    assert found[0].place == Place(128, 5, 1) and found[0].inside == (1, 1)
+    two = suspects(sheet_of(lambda n, condition: n % 128 in (5, 6)))
+    assert [fault.place for fault in two[:2]] == [Place(128, 5, 1), Place(128, 6, 1)]
+    assert all(fault.p <= verdict.SUSPECT for fault in two[2:])
+    many = suspects(sheet_of(lambda n, condition: n % 2 == 0))
+    assert len(many) <= 2 * verdict.SUSPECTS
+
+
+def fault_at(place: Place, kind: str = "lost", only: str = "") -> Fault:
+    return Fault(kind, only, place, (1, 1), (0, 127), 0.01)
+
+
+def test_a_suspect_gets_its_own_questions_a_residue_those_that_are_moved_to_it() -> None:
+    pairs = {f"q{n}": np.array([1000 + n, 1000 + n]) for n in range(200)}
+    page = Place(16, 4, 2)
+    residue = Place(128, 7, 1)
+    chosen = second_questions(pairs, [fault_at(residue), fault_at(page)], most=1250)
+    moved = {pair: n for pair, n in chosen.items() if n}
+    assert all((pairs[pair][0] + n) % 128 == 7 for pair, n in moved.items())
+    assert all(pairs[pair].max() + n <= 1250 for pair, n in moved.items())
+    at_residue = [pair for pair, n in chosen.items() if residue.holds(pairs[pair] + n)[0]]
+    assert len(at_residue) >= verdict.MOVED and len(chosen) >= verdict.FRESH
+    at_page = [pair for pair, n in chosen.items() if not n and page.holds(pairs[pair])[0]]
+    assert verdict.INSIDE <= len(at_page) <= 30
+    short = second_questions(pairs, [fault_at(residue)], most=1001)
+    assert not any(short.values())  # none may be moved so far
+    assert len(second_questions(pairs, [], most=1250)) == verdict.FRESH
+
+
+def test_other_questions_prove_a_suspect_alone() -> None:
+    place = Place(16, 4, 2)
+    fresh = sheet_of(lambda n, condition: place.holds(np.array([n]))[0] and condition == 1)
+    said = (
+        "answers are lost where prompt tokens are 4 to 5 mod 16, only on a self-hit: 16 of 16 "
+        "against 0 of 112, p < 1e-6"
+    )
+    suspected = fault_at(place, only="only on a self-hit")
+    assert [str(fault) for fault in second_look(fresh, [suspected])] == [said]
+    assert second_look(fresh, [replace(suspected, place=Place(16, 9, 2))]) == []
+    assert second_look(fresh, [replace(suspected, kind="changed", only="on shared")]) == []
