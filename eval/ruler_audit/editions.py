@@ -63,14 +63,12 @@ class Origin:
         editions: that draw its gold answers; empty if none is known to.
         words: versions of wonderwords that do; empty where the task needs none.
         tokenizers: of the registry that do; empty where none was needed, or none here does.
-        length: of the config in tokens, as named or found; None if unknown.
         reason: why nothing is known.
     """
 
     editions: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     tokenizers: tuple[str, ...] = ()
-    length: int | None = None
     reason: str = ""
 
 
@@ -117,17 +115,17 @@ class Finder:
                 return self._by_question(group, task.params.source)
             if group.is_sampled:
                 reason = "its rows were sampled, and only the tokenizer of the rows tells them"
-                return Origin(length=group.length, reason=reason)
+                return Origin(reason=reason)
             if self._is_balanced(group):
-                return Origin((BALANCED,), length=group.length)
+                return Origin((BALANCED,))
             if isinstance(task.params, Qa):
                 return self._by_order(group, task.params.source)
             if isinstance(task.params, Cwe | Fwe):
                 reason = "its gold answers depend on the tokenizer of the rows"
-                return Origin(length=group.length, reason=reason)
+                return Origin(reason=reason)
             return self._guessed(group)
         except RulerError as error:
-            return Origin(length=group.length, reason=str(error))
+            return Origin(reason=str(error))
 
     def _is_balanced(self, group: Group) -> bool:
         """Whether the first rows ask what the default edition draws."""
@@ -145,8 +143,8 @@ class Finder:
             within = answer.index < len(questions)
             if not within or tuple(questions[answer.index].outputs) != answer.outputs:
                 reason = "its gold answers are not those of upstream's questions in order"
-                return Origin(length=group.length, reason=reason)
-        return Origin(tuple(EDITIONS), length=group.length)
+                return Origin(reason=reason)
+        return Origin(tuple(EDITIONS))
 
     def _by_question(self, group: Group, source: str) -> Origin:
         """Return the editions if every sampled question is of upstream's first ones."""
@@ -154,8 +152,8 @@ class Finder:
         gold = {tuple(question.outputs) for question in questions}
         if any(answer.outputs not in gold for answer in group.rows[:ROWS]):
             reason = f"its gold answers are not of upstream's first {PUBLISHED_ROWS} questions"
-            return Origin(length=group.length, reason=reason)
-        return Origin(tuple(EDITIONS), length=group.length)
+            return Origin(reason=reason)
+        return Origin(tuple(EDITIONS))
 
     def _guessed(self, group: Group) -> Origin:
         """Return the editions and words that make the gold answers at some size."""
@@ -169,12 +167,11 @@ class Finder:
                 drawing.append((edition, words))
         if not drawing:
             return Origin(
-                length=group.length,
                 reason="no edition until 2025-06 draws its gold answers, and later ones depend on "
                 "the tokenizer of the rows",
             )
         drawn_by, words_drawn = zip(*drawing, strict=True)
-        return Origin(_unique(drawn_by), _unique(words_drawn), length=group.length)
+        return Origin(_unique(drawn_by), _unique(words_drawn))
 
     def _guess(self, group: Group, edition: str, words: str) -> bool:
         rows = group.rows[:ROWS]
@@ -214,7 +211,7 @@ class Finder:
         if not drawing:
             return origin
         drawn_by, words_drawn, names = zip(*drawing, strict=True)
-        return Origin(_unique(drawn_by), _unique(words_drawn), _unique(names), length=origin.length)
+        return Origin(_unique(drawn_by), _unique(words_drawn), _unique(names))
 
     def _draws(self, group: Group, edition: str, words: str, tokenizer: str) -> bool:
         """Whether an edition draws the gold answers of a group with words and a tokenizer."""

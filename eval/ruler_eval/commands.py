@@ -6,7 +6,7 @@ needs are in its body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ruler_data.signatures import checked, takes
-from ruler_eval.running.config import BaseUrl, EvalConfig, Model, Tokenizer
+from ruler_eval.running.config import BaseUrl, EngineOptions, EvalConfig, Model, Tokenizer
 from ruler_eval.running.prompts import ProtocolName
 
 if TYPE_CHECKING:
@@ -184,14 +184,7 @@ def repeat(
     run: Annotated[str | Path, Argument(help="Folder of a run.")],
     rows: Annotated[int, Option(help="Rows to generate again, drawn at random.", min=1)] = 40,
     *,
-    options: Annotated[
-        list[str] | Mapping[str, Any] | None,
-        Option(
-            "--option",
-            help="Option of the engine, e.g. enable_prefix_caching=false.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    options: EngineOptions = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
 ) -> Repeat:
@@ -228,12 +221,7 @@ def check_engine(
     ] = None,
     protocol: Annotated[ProtocolName, Option(help="How prompts are formatted.")] = "completion",
     tokenizer: Tokenizer = None,
-    options: Annotated[
-        list[str] | Mapping[str, Any] | None,
-        Option(
-            "--option", help="Option of the engine, e.g. kv_cache_dtype=fp8.", metavar="NAME=VALUE"
-        ),
-    ] = None,
+    options: EngineOptions = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
 ) -> EngineCheck:

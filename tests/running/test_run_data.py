@@ -88,7 +88,7 @@ def test_json_nested_too_deeply_is_refused(frozen: Path, tmp_path: Path) -> None
     assert "config.json cannot be read: it is nested too deeply" in message
     out.mkdir()
     (out / "run.json").write_text("[" * 100_000)
-    assert "is not the description of a run" in refusal(evaluate(*order(frozen, out)))
+    assert "run.json: not a run: " in refusal(evaluate(*order(frozen, out)), 1)
 
 
 def test_a_run_does_not_mix_its_files_into_a_dataset(copy: Path) -> None:

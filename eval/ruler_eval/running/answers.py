@@ -23,8 +23,6 @@ Key = tuple[str, int, int]
 #: JSON of other programs holds whole numbers below this one exactly.
 LARGEST = 2**53
 Count = Annotated[int, Field(ge=0, lt=LARGEST)]
-#: A score, a mean of scores or a variance of them.
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 #: Finish reasons of an answer; any other means that neither the model nor its budget ended the
 #: text (`content_filter`, `abort`). A function that returns a plain text does not say its own.

@@ -34,7 +34,7 @@ NEUTRAL = {
 _PYTHON = re.compile(r"True|False|None|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 Rows = int | dict[int, int] | None
-#: Options that `repeat` has too.
+#: Options that other commands have too.
 Model = Annotated[
     str | Path,
     Option(
@@ -43,6 +43,10 @@ Model = Annotated[
     ),
 ]
 BaseUrl = Annotated[str | None, Option(help="Address of an OpenAI-compatible server, with /v1.")]
+EngineOptions = Annotated[
+    list[str] | Mapping[str, Any] | None,
+    Option("--option", help="Option of the engine; repeatable.", metavar="NAME=VALUE"),
+]
 Tokenizer = Annotated[
     str | Path | None,
     Option(help="Of prompts [default: the model's, else the data's]."),
@@ -182,10 +186,7 @@ class EvalConfig:
         Option(help="First rows of each config, e.g. 40 or 4k:40,8k:20."),
     ] = None
     tensor_parallel: Annotated[int, Option(help="GPUs of one copy of the model.", min=1)] = 1
-    options: Annotated[
-        list[str] | Mapping[str, Any] | None,
-        Option("--option", help="Option of the engine; repeatable.", metavar="NAME=VALUE"),
-    ] = None
+    options: EngineOptions = None
     extra_tokens: Annotated[
         int | None,
         Option(

@@ -88,14 +88,12 @@ def prepare(setup: Setup) -> Engine:
     options, arguments = take_options(PythonOptions, config.settings)
     if (options.function is None) == (config.generate is None):
         raise UsageError("engine python needs one function: --option function=package.module:name")
-    function = inner = config.generate or _load(options.function or "")
-    bound: dict[str, Any] = {}  # by `functools.partial`
+    function = config.generate or _load(options.function or "")
+    inner: Any = function
+    bound: dict[str, Any] = {}
     while isinstance(inner, partial):
-        bound = {
-            **{str(n): argument for n, argument in enumerate(inner.args)},
-            **inner.keywords,
-            **bound,
-        }
+        places = {str(place): argument for place, argument in enumerate(inner.args)}
+        bound = {**places, **inner.keywords, **bound}
         inner = inner.func
     inner = inspect.unwrap(inner)
     owner = inner if hasattr(inner, "__qualname__") else type(inner)

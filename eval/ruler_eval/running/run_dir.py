@@ -29,7 +29,6 @@ from ruler_data.files import (
     append_file,
     parse_json,
     read_bytes,
-    read_json,
     read_lines,
     try_writing,
     unwritable,
@@ -250,22 +249,18 @@ class RunFolder:
             try_writing(self.path)
         return self
 
-    def begin(self, info: RunInfo, held: Shard) -> None:
-        """Write the description of the run, or check that the folder has the same one.
+    def begin(self, info: RunInfo, held: Shard) -> RunInfo:
+        """Write the description of the run, or check that the folder has the same one; return that.
 
         That of a run without answers is replaced, unless a shard other than `held` runs.
         """
-        body = json.dumps({"fingerprint": info.fingerprint, **asdict(info)}, indent=1)
         path = self.path / RUN_FILE
         with self._writing(), self._lock():
             if path.exists():
-                try:
-                    differing = _differences(read_json(path, RUN_BYTES), json.loads(body))
-                except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                    reason = "is not the description of a run; name a new folder"
-                    raise UsageError(path, reason) from error
+                begun = read_info(self.path)
+                differing = _differences(asdict(begun), asdict(info))
                 if not differing:
-                    return
+                    return begun
                 answered = any(answer.error is None for answer in self.answers().values())
                 if answered or self.running() - {held}:
                     problem = f"holds another run: {'; '.join(differing[:3])}"
@@ -274,7 +269,9 @@ class RunFolder:
             elif stray := next(self.path.glob(ANSWER_FILES), None):
                 reason = f"holds {stray.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
-            write_file(path, body + "\n")
+            body = {"fingerprint": info.fingerprint, **asdict(info)}
+            write_file(path, json.dumps(body, indent=1) + "\n")
+        return info
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

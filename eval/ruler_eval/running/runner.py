@@ -45,7 +45,6 @@ from ruler_eval.running.run_dir import (
     RunInfo,
     Shard,
     faults,
-    read_info,
     redact,
 )
 from ruler_eval.running.spending import NO_BUDGET, TRIES, Budget, Ledger, Prices, Spent
@@ -168,62 +167,105 @@ def run_shard(
     """
     with folder.hold(shard):
         ledger = Ledger(budget, Prices.read(vars(job.config)), Spent.read(folder.path))
-        job = job.opened(ledger)
-        folder.begin(job.info, shard)
+        run = _ShardRun(job.opened(ledger), folder, shard, ledger)
+        run.answer(bar=bar)
+    return run.shortfall()
+
+
+@dataclass(frozen=True)
+class _ShardRun:
+    """The rows of a shard on their way to the engine, and their answers to the journal."""
+
+    job: RunJob
+    folder: RunFolder
+    shard: Shard
+    ledger: Ledger
+
+    def answer(self, *, bar: bool) -> None:
+        """Answer the rows that have no answer, each a line of a new journal."""
+        run = self.folder.begin(self.job.info, self.shard).short_fingerprint
         name = journal.unique()
-        pending = _resume(job, folder, shard, name)
-        run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
-        ledger.open(folder.path / TRIES.format(shard.name, name))
-        answers = journal.Lines(folder.path / journal.NAME.format(shard.name, name, run))
+        pending = self._resume(name)
+        self.ledger.open(self.folder.path / TRIES.format(self.shard.name, name))
+        answers = journal.Lines(self.folder.path / journal.NAME.format(self.shard.name, name, run))
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         context = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
-        with closing(ledger), closing(answers), context as advance:
-            for answer in _generate(
-                job, requests(job, pending), folder.file(FAILURE, shard), ledger
-            ):
+        with closing(self.ledger), closing(answers), context as advance:
+            for answer in self._answers(pending):
                 answers.append(journal.to_line(answer))
-                ledger.add(answer)
+                self.ledger.add(answer)
                 advance(answer.config, 1)
-    records = folder.answers()  # as `status` and `score` see them, whatever this process did
-    unanswered = _unanswered(job, shard, records)
-    errors = [records[key].error or "another question" for key in unanswered if key in records]
-    missing = len(unanswered) - len(errors)
-    if not errors and not missing:
-        return None
-    if ledger.is_reached:
-        return f"{folder.path}: shard {shard}: {missing} rows were not run: {ledger.line}"
-    reason = f" ({errors[0]})" if errors else ""
-    return (
-        f"{folder.path}: shard {shard}: {counted(len(errors), 'row')} could not be answered{reason}"
-        f", {missing} were not run; run the command again to run only these rows"
-    )
 
+    def shortfall(self) -> str | None:
+        """Return how many rows have no answer, and why; None if all have one."""
+        records = self.folder.answers()  # as `status` and `score` see them
+        unanswered = self._unanswered(records)
+        errors = [records[key].error or "another question" for key in unanswered if key in records]
+        missing = len(unanswered) - len(errors)
+        if not unanswered:
+            return None
+        where = f"{self.folder.path}: shard {self.shard}"
+        if self.ledger.is_reached:
+            return f"{where}: {missing} rows were not run: {self.ledger.line}"
+        reason = f" ({errors[0]})" if errors else ""
+        return (
+            f"{where}: {counted(len(errors), 'row')} could not be answered{reason}, {missing} were "
+            "not run; run the command again to run only these rows"
+        )
 
-def _resume(job: RunJob, folder: RunFolder, shard: Shard, name: str) -> list[Key]:
-    """Record the start, with the name of its journal; return the rows of a shard without answer."""
-    torn: list[str] = []
-    records = folder.answers(torn)
-    pending = _unanswered(job, shard, records)
-    for note in torn[:3]:
-        warn(note)
-    if failures := sum(key in records for key in pending):
-        warn(f"retrying {counted(failures, 'row')} that failed before")
-    folder.file(FAILURE, shard).unlink(missing_ok=True)
-    model = job.model
-    start = {
-        "journal": name,
-        "data": str(job.data.source.folder.absolute()),
-        "window": model.window,
-        "trained_window": trained_window(model.config),
-        "arguments": {
-            **job.config.to_record(),
-            "model": model.source if model.folder and not model.hub_revision else job.config.model,
-            "base_url": None,  # an address is never written
-            "options": _without_secrets(job.config.settings),
-        },
-    }
-    folder.log_start(job.info, shard, start)
-    return pending
+    def _resume(self, name: str) -> list[Key]:
+        """Record the start, with the name of its journal; return the rows without an answer."""
+        notes: list[str] = []
+        records = self.folder.answers(notes)
+        pending = self._unanswered(records)
+        for note in notes[:3]:
+            warn(note)
+        if failures := sum(key in records for key in pending):
+            warn(f"retrying {counted(failures, 'row')} that failed before")
+        self.folder.file(FAILURE, self.shard).unlink(missing_ok=True)
+        config = self.job.config
+        model = self.job.model
+        start = {
+            "journal": name,
+            "data": str(self.job.data.source.folder.absolute()),
+            "window": model.window,
+            "trained_window": trained_window(model.config),
+            "arguments": {
+                **config.to_record(),
+                "model": model.source if model.folder and not model.hub_revision else config.model,
+                "base_url": None,  # an address is never written
+                "options": _without_secrets(config.settings),
+            },
+        }
+        self.folder.log_start(self.job.info, self.shard, start)
+        return pending
+
+    def _unanswered(self, records: Mapping[Key, Answer]) -> list[Key]:
+        """Return the rows that have no answer, or one to another question."""
+        data = self.job.data
+        digests = {config: data.questions(config) for config in {config for config, *_ in records}}
+        answered = set[Key]()
+        for key, answer in records.items():
+            is_asked = answer.question_digest == digests[answer.config][answer.index]
+            if answer.error is None and is_asked:
+                answered.add(key)
+        share = data.shares(self.shard.count, self.job.config.samples)[self.shard.index]
+        return [key for key in share if key not in answered]
+
+    def _answers(self, pending: Iterable[Key]) -> Iterator[Answer]:
+        """Yield the engine's answers."""
+        job = self.job
+        with closing(prefetch(requests(job, pending), AHEAD)) as rendered:
+            ready = _admitted(rendered, self.ledger)
+            first = next(ready, None)
+            if first is None:  # no model is loaded for nothing
+                return
+            answers = job.engine.generate(chain([first], ready))
+            try:
+                with engine_errors(job, self.folder.file(FAILURE, self.shard)):
+                    yield from map(job.finished, answers)
+            finally:
+                getattr(answers, "close", lambda: None)()
 
 
 def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,18 +278,6 @@ def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
         if str(value).startswith("$"):
             shown[name] = value
     return {**options, "headers": shown}
-
-
-def _unanswered(job: RunJob, shard: Shard, records: Mapping[Key, Answer]) -> list[Key]:
-    """Return the rows of a shard that have no answer, or one to another question."""
-    digests = {config: job.data.questions(config) for config in {config for config, *_ in records}}
-    answered = {
-        key
-        for key, answer in records.items()
-        if answer.error is None and answer.question_digest == digests[answer.config][answer.index]
-    }
-    share = job.data.shares(shard.count, job.config.samples)[shard.index]
-    return [key for key in share if key not in answered]
 
 
 def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
@@ -263,23 +293,6 @@ def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
             request = job.request(config, row)
             for sample in rows[row.index]:
                 yield replace(request, sample=sample)
-
-
-def _generate(
-    job: RunJob, stream: Iterator[Request], failure: Path, ledger: Ledger
-) -> Iterator[Answer]:
-    """Yield the engine's answers."""
-    with closing(prefetch(stream, AHEAD)) as rendered:
-        ready = _admitted(rendered, ledger)
-        first = next(ready, None)
-        if first is None:  # no model is loaded for nothing
-            return
-        answers = job.engine.generate(chain([first], ready))
-        try:
-            with engine_errors(job, failure):
-                yield from map(job.finished, answers)
-        finally:
-            getattr(answers, "close", lambda: None)()
 
 
 def _admitted(requests: Iterator[Request], ledger: Ledger) -> Iterator[Request | None]:
