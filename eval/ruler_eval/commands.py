@@ -164,7 +164,7 @@ def _temporary() -> Path:
 
 @checked
 def status(run: Annotated[str | Path, Argument(help="Folder of a run.")]) -> Run:
-    """Show how far a run is: rows answered, failed and left; while it runs, its pace.
+    """Show how far a run is: rows answered, failed and left.
 
     It does not disturb a run that is under way.
 

@@ -198,28 +198,15 @@ def test_watching_a_run_changes_no_file(frozen: Path, tmp_path: Path) -> None:
         process.kill()
         finish(process)
     assert found["rows"] == 40 and found["answered"] + found["left"] == 40
-    assert found["answered"] >= 8 and 0 < found["rows_per_second"] <= 5
+    assert found["answered"] >= 8 and found["is_running"]
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     stopped = ruler_eval.status(tmp_path)
-    assert stopped.rows_per_second is None and not stopped.complete
+    assert not stopped.is_running and not stopped.complete
     message = evaluate("status", tmp_path).stdout
     assert (
         f"{stopped.answered} of 40 rows answered, 0 failed, {40 - stopped.answered} left" in message
     )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_clock_that_was_set_back_makes_no_speed(frozen: Path, tmp_path: Path) -> None:
-    with started(*order(frozen, tmp_path, "--option", "seconds=0.3")) as process:
-        until(lambda: whole_lines(tmp_path) >= 2, process)
-        (own,) = tmp_path.glob("answers-*")
-        later = own.name.replace("-of-1.", "-of-1.9")  # the journal of an earlier start
-        (tmp_path / later).write_bytes(1000 * own.read_bytes())
-        assert 0 < (ruler_eval.status(tmp_path).rows_per_second or 0) < 5
-        starts = tmp_path / "starts.jsonl"
-        start = json.loads(starts.read_text())
-        starts.write_text(json.dumps({**start, "at": "2999-01-01T00:00:00+00:00"}))
-        assert ruler_eval.status(tmp_path).rows_per_second is None
 
 
 def test_a_process_that_looks_at_a_run_for_an_instant_stops_no_start(tmp_path: Path) -> None:

@@ -345,20 +345,6 @@ class RunFolder:
                 with suppress(ValueError, TypeError):  # a crash may have cut a line
                     yield dict(parse_json(line))
 
-    def rows_per_second(self) -> float | None:
-        """Return the rows that running processes finish in a second; None if that is not known."""
-        starts = {start["shard"]: start for start in self.starts() if "shard" in start}
-        speeds = []
-        for shard in self.running():
-            start = starts.get(str(shard), {})
-            name = journal.NAME.format(shard.name, start.get("journal"), "*")
-            for path in self.path.glob(name):
-                at = datetime.fromisoformat(start["at"]).timestamp()
-                if (seconds := path.stat().st_mtime - at) >= 0:  # else the clock was set back
-                    rows = sum(1 for _ in read_lines(path))
-                    speeds.append(rows / max(seconds, 1.0))
-        return sum(speeds) if speeds else None
-
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
         """Return the record of each row: the first answer of the run's model, else the last error.
 

@@ -185,7 +185,7 @@ class _ShardRun:
         """Answer the rows that have no answer, each a line of a new journal."""
         run = self.folder.begin(self.job.info, self.shard).short_fingerprint
         name = journal.unique()
-        pending = self._resume(name)
+        pending = self._resume()
         self.ledger.open(self.folder.path / TRIES.format(self.shard.name, name))
         answers = journal.Lines(self.folder.path / journal.NAME.format(self.shard.name, name, run))
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
@@ -213,8 +213,8 @@ class _ShardRun:
             "not run; run the command again to run only these rows"
         )
 
-    def _resume(self, name: str) -> list[Key]:
-        """Record the start, with the name of its journal; return the rows without an answer."""
+    def _resume(self) -> list[Key]:
+        """Record the start; return the rows without an answer."""
         notes: list[str] = []
         records = self.folder.answers(notes)
         pending = self._unanswered(records)
@@ -226,7 +226,6 @@ class _ShardRun:
         config = self.job.config
         model = self.job.model
         start = {
-            "journal": name,
             "data": str(self.job.data.source.folder.absolute()),
             "window": model.window,
             "trained_window": trained_window(model.config),

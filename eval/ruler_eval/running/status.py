@@ -55,7 +55,7 @@ class Run:
         configs: what it has of each config, over all shards.
         failed: why rows that were sent have no answer, by row, e.g. `vt_4096/17`.
         samples: answers to each row.
-        rows_per_second: of the processes that run now; None without any.
+        is_running: whether a process answers rows of it now.
         spent: tokens of all requests, failed and repeated ones included.
         prices: of tokens, as the last start named them.
         failure: why the call that returned this did not answer all that it was to; None if it did.
@@ -67,7 +67,7 @@ class Run:
     configs: tuple[ConfigSummary, ...]
     failed: dict[str, str]
     samples: int
-    rows_per_second: float | None
+    is_running: bool
     spent: Spent
     prices: Prices | None
     failure: str | None
@@ -108,8 +108,8 @@ class Run:
             text += f", {len(self.failed):,} failed, {self.left:,} left"
         if self.hardware:
             text += f"; on {', '.join(map(quote, self.hardware))}"
-        if self.rows_per_second is not None:
-            text += f"; running, {self.rows_per_second:.2g} {unit} per second"
+        if self.is_running:
+            text += "; running"
         return text
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ class Run:
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values."""
-        names = ("complete", "rows", "answered", "left", "rows_per_second", "hardware")
+        names = ("complete", "rows", "answered", "left", "is_running", "hardware")
         record = {name: getattr(self, name) for name in names}
         configs = [asdict(config) for config in self.configs]
         money = {**asdict(self.spent), "money": self.spent.money(self.prices)}
@@ -197,7 +197,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
         configs=tuple(configs.values()),
         failed=failed,
         samples=info.samples,
-        rows_per_second=run.rows_per_second(),
+        is_running=bool(run.running()),
         spent=Spent.read(run.path),
         prices=Prices.read(start.get("arguments") or {}),
         failure=failure,
