@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def test_the_figures_of_a_run_are_counted_by_hand(half: Path) -> None:
     run = status(half)
     record = run.to_record()
     assert (record["complete"], record["rows"], record["answered"]) == (False, 12, 5)
-    assert (record["failed"], record["left"], record["rows_per_second"]) == (2, 5, None)
+    assert (record["failed"], record["left"], record["is_running"]) == (2, 5, False)
     assert record["hardware"] == {"cpu": 3, "gpu": 1}
     assert run.failed == {"vt_4096/2/0": BUSY, "vt_4096/2/1": "status 503"}
     vt, cwe, fwe = record["configs"]
@@ -133,23 +132,13 @@ def test_a_whole_run_is_complete_and_says_no_more(tmp_path: Path) -> None:
     assert status(tmp_path / "run", "why").exit_status == 1
 
 
-def test_the_speed_is_that_of_the_processes_that_run(tmp_path: Path) -> None:
-    rows = [answer("vt_4096", index) for index in range(3)]
-    write(tmp_path / "run", INFO, "0-of-2", *rows)
-    write(tmp_path / "run", INFO, "1-of-2", *rows[:2])
-    at = "2026-01-01T00:00:00+00:00"
-    starts = [{"shard": f"{n}/2", "journal": "made", "at": at} for n in range(2)]
-    (tmp_path / "run" / STARTS).write_text("".join(json.dumps(line) + "\n" for line in starts))
-    for path in (tmp_path / "run").glob("answers-*"):
-        os.utime(path, (0, datetime.fromisoformat(at).timestamp() + 12))
+def test_a_run_is_told_to_run_while_a_process_holds_a_shard(tmp_path: Path) -> None:
+    write(tmp_path / "run", INFO, "0-of-2", answer("vt_4096", 0))
     folder = RunFolder(tmp_path / "run")
-    assert folder.rows_per_second() is None
-    with folder.hold(Shard(0, 2)):
-        assert folder.running() == {Shard(0, 2)}
-        assert folder.rows_per_second() == pytest.approx(3 / 12)
-        assert status(folder.path).coverage.endswith("; running, 0.25 rows per second")
-        with folder.hold(Shard(1, 2)):
-            assert folder.rows_per_second() == pytest.approx(3 / 12 + 2 / 12)
+    assert not status(folder.path).is_running
+    with folder.hold(Shard(0, 2)), folder.hold(Shard(1, 2)):
+        assert folder.running() == {Shard(0, 2), Shard(1, 2)}
+        assert status(folder.path).coverage.endswith("on 'cpu'; running")
 
 
 OBSTACLES: list[tuple[Callable[[RunInfo], RunInfo], str]] = [
