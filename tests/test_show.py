@@ -19,7 +19,7 @@ def printed(value: object) -> str:
     """Return what a terminal of 80 columns without colours shows."""
     console = Console(width=80, color_system=None, legacy_windows=False)
     with console.capture() as capture:
-        console.print(value)
+        console.print(value, crop=False)
     return re.sub(r" +$", "", capture.get(), flags=re.MULTILINE)
 
 
