@@ -4,7 +4,9 @@ Whole servers that fail are in `test_faulty_servers.py`; here stands each case a
 """
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import httpx2
 import pytest
@@ -12,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_eval.running import transport
-from ruler_eval.running.transport import Pace, RequestError, seconds_of, wait_of
+from ruler_eval.running.transport import (
+    Call,
+    Pace,
+    Reply,
+    RequestError,
+    Transport,
+    seconds_of,
+    wait_of,
+)
 
 
 @pytest.mark.parametrize("status", [None, 200, 400, 401, 402, 403, 404, 408, 413, 429, 499, 500,
@@ -263,3 +273,79 @@ def test_a_wait_of_seconds_is_told_once_a_minute_unless_it_is_much_longer(
     clock.now += 61
     pace.hold(3.0)
     assert "goes in 3 s" in capsys.readouterr().err
+
+
+class Pauses(Event):
+    """What ends a request; its waits take the time of a clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        self.clock.now += timeout
+        return self.is_set()
+
+
+def failing(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *failures: RequestError, seconds: float = 1.0
+) -> Transport:
+    """Return what sends to a server whose tries fail, one way after the other, then succeed."""
+    left = list(failures)
+
+    def send(*_: object) -> Reply:
+        clock.now += seconds
+        if left:
+            raise left.pop(0)
+        return Reply({"data": []}, None)
+
+    sender = Transport("http://gpu7:1/v1/", {}, 5.0, 2, "gpu7")
+    monkeypatch.setattr(sender, "_try", send)
+    return sender
+
+
+def test_tries_and_pauses_use_up_the_patience_of_a_request(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pauses double from a second to a minute; the clock is the oracle."""
+    down = [RequestError("down", 500, temporary=True) for _ in range(50)]
+    stop = Pauses(clock)
+    sender = failing(clock, monkeypatch, *down)
+    began = clock.now
+    with pytest.raises(RequestError, match="down"):
+        sender.send(Call("GET", "models", 200.0, stop=stop))
+    assert stop.waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert 190 < clock.now - began <= 200  # the next pause would end after it
+
+
+def test_each_failure_is_told_before_the_next_try_and_a_refusal_is_not_sent_again(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RequestError("first", 500, temporary=True)
+    limited = RequestError("limited", 429, temporary=True, pause=30.0)
+    told: list[str] = []
+    stop = Pauses(clock)
+    sender = failing(clock, monkeypatch, first, limited, RequestError("bad", 400))
+    monkeypatch.setattr(sender.pace, "place", lambda stop: nullcontext())
+    with pytest.raises(RequestError, match="bad"):
+        sender.send(
+            Call("GET", "models", 60.0, stop=stop, again=lambda error: told.append(str(error)))
+        )
+    assert told == ["first", "limited"] and stop.waits == [1, 0]  # the pace holds all
+    refused = failing(clock, monkeypatch, RequestError("no field", 500, temporary=True))
+    with pytest.raises(RequestError, match="no field"):
+        refused.send(Call("GET", "models", 60.0, stop=stop, refuses=lambda error: True))
+    whole = failing(clock, monkeypatch, RequestError("one", 500, temporary=True))
+    assert whole.send(Call("GET", "models", 60.0, stop=stop)).content == {"data": []}
+
+
+def test_a_run_that_is_stopped_sends_nothing(clock: Clock) -> None:
+    stop = Pauses(clock)
+    stop.set()
+    sender = Transport("http://gpu7:1/v1/", {}, 5.0, 2, "gpu7")
+    with pytest.raises(RequestError, match="the run was stopped") as error:
+        sender.send(Call("GET", "models", 60.0, stop=stop))
+    assert error.value.cost == (0, 0) and clock.now == 1000.0
