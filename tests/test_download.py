@@ -108,3 +108,92 @@ def test_without_network_nothing_waits(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(Unreachable, match="ConnectionError"):
         download("http://127.0.0.1:9/text.txt", SHA256, tmp_path)
     assert here not in pauses
+
+
+def test_a_host_is_asked_for_no_more_than_the_rest_and_sends_no_more_than_the_limit(
+    tmp_path: Path,
+) -> None:
+    with host() as (url, requests):
+        secret = url.replace("//", "//me:secret@")
+        with pytest.raises(network.WrongContent) as long:
+            download(secret, SHA256, tmp_path, largest=len(DATA) - 1)
+        assert str(long.value) == f"{url}: refused: longer than {len(DATA) - 1} bytes"
+        assert download(secret, SHA256, tmp_path, name="a", largest=len(DATA)).name == "a"
+        assert len(requests) == 2
+        (tmp_path / "b").write_bytes(b"another text")
+        assert download(url, None, tmp_path, name="b").read_bytes() == b"another text"
+        assert download(url, SHA256, tmp_path, name="b").read_bytes() == DATA
+        (tmp_path / "file").touch()
+        with pytest.raises(RulerError, match=r"file/text\.txt: cannot be written: "):
+            download(url, SHA256, tmp_path / "file")
+
+
+def test_a_host_that_refuses_a_range_is_asked_for_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "text.txt.part").write_bytes(b"much longer than the text of a source")
+    with host(416) as (url, requests):
+        assert download(url, SHA256, tmp_path).read_bytes() == DATA
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("switch", ["RULER_OFFLINE", "HF_HUB_OFFLINE"])
+def test_where_downloads_are_off_only_what_is_there_is_taken(
+    switch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, is_off in (("", False), ("0", False), ("1", True), ("no", True)):
+        monkeypatch.setenv(switch, value)
+        assert network.offline() == is_off
+    with pytest.raises(Unreachable) as off:
+        download("http://me:secret@127.0.0.1:9/text.txt", SHA256, tmp_path)
+    switches = "RULER_OFFLINE or HF_HUB_OFFLINE is set"
+    assert str(off.value) == f"http://127.0.0.1:9/text.txt: downloads are off ({switches})"
+    (tmp_path / "text.txt").write_bytes(DATA)
+    assert download("http://127.0.0.1:9/text.txt", SHA256, tmp_path).read_bytes() == DATA
+
+
+def test_a_setting_of_the_network_that_no_client_can_use_is_named(tmp_path: Path) -> None:
+    bad = "is not the address of a proxy, e.g. http://proxy:3128"
+    for name, value, said in (
+        ("HTTP_PROXY", "http://", f"HTTP_PROXY=http://: {bad}"),
+        ("https_proxy", "ftp://u:secret@p:1", f"https_proxy=p:1: {bad}"),
+        ("ALL_PROXY", "http://proxy:0", f"ALL_PROXY=http://proxy:0: {bad}"),
+        ("ALL_PROXY", "proxy:3128", ""), ("HTTPS_PROXY", "https://u:secret@proxy:3128", ""),
+        ("SSL_CERT_FILE", str(tmp_path), ""), ("SSL_CERT_FILE", "", ""),
+        ("SSL_CERT_FILE", "/no", "SSL_CERT_FILE=/no: no such file or folder; name the certificates "
+         "of your network, or unset it"),
+    ):  # fmt: skip
+        if not said:
+            network.check_environment({name: value})
+            continue
+        with pytest.raises(RulerError) as refused:
+            network.check_environment({name: value})
+        assert str(refused.value) == said
+
+
+def test_a_reply_that_drips_is_left_and_one_that_flows_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("ruler_data.network.time.monotonic", lambda: now[0])
+
+    def chunks(*sizes: int) -> Iterator[bytes]:
+        for size in sizes:
+            now[0] += 4
+            yield bytes(size)
+
+    flowing = (2048, 2047, 1, 2048, 2047, 1)
+    assert [len(chunk) for chunk in network.steady(chunks(*flowing), 10)] == [*flowing]
+    with pytest.raises(TimeoutError, match=r"^fewer than 4,096 bytes in 10 s$"):
+        [*network.steady(chunks(2048, 2047, 0), 10)]
+    assert [*network.steady(chunks(0, 0), 8)] == [b"", b""]
+
+
+def test_a_pause_that_a_host_asks_for_is_in_seconds_or_a_date() -> None:
+    for headers, pause in (
+        ({"RETRY-AFTER": " 1.5 "}, 1.5), ({"Retry-After": "-1"}, None), ({}, None),
+        ({"ratelimit": '"api";r=1;t=55'}, None), ({"RateLimit": '"a"; r=0; t=7'}, 7.0),
+        ({"retry-after": "soon", "ratelimit": ";r=0;t=3"}, 3.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ):  # fmt: skip
+        assert network.retry_after(headers) == pause
+    future = network.retry_after({"retry-after": "Fri, 31 Dec 2100 23:59:59 GMT"})
+    assert future is not None and future > 1e9

