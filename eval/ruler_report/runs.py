@@ -101,11 +101,7 @@ def find_runs(
 
 def find_run(run: Run, selection: Selection, data: str | None) -> Scores:
     """Return the scores of a place on this machine, or what a Hub repo of predictions claims."""
-    if isinstance(run, Scores):
-        return selection.of(run)
-    if not isinstance(run, str | PathLike):
-        raise UsageError(f"run {run!r:.60}", f"give the folder of a run, or its {FILENAME}")
-    if not Path(run).exists():
+    if isinstance(run, str | PathLike) and not Path(run).exists():
         run = _fetched(str(run)) or run
     return selection.of(load_scores(run, data))
 

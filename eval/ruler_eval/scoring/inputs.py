@@ -39,23 +39,36 @@ def rows_of_run(
         UsageError: it is not known where they are.
         RulerError: they are others, or the run describes them otherwise than their manifest.
     """
-    # A repo without a revision may be the one whose index led the run to another repo.
-    is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
-    is_redirected = revision is None and run.data.repo and is_repo_name
-    starts = reversed([*RunFolder(folder).starts()])
-    folders = (str(start["data"]) for start in starts if "data" in start)
-    local = next((path for path in folders if Path(path, FILENAME).is_file()), None)
-    source = run.data.repo if is_redirected else data or run.data.repo or local
+    source = data
+    if not data or _is_redirected(run, data, revision):
+        source = run.data.repo or _last_folder(folder)
     if source is None:
         raise UsageError(
             "--data is missing: give the folder or Hub repo of the rows "
             f"(tokenizer {visible_line(run.data.tokenizer)}) to `ruler-eval score`"
         )
-    commit = run.data.revision if source == run.data.repo else None
-    dataset = open_rows(source, revision or commit)
+    if source == run.data.repo:
+        revision = revision or run.data.revision
+    dataset = open_rows(source, revision)
     for difference in _differences(run.data, dataset):
         raise RulerError(folder, f"{difference}; give --data the dataset of the run")
     return replace(dataset, rows=run.data.rows)
+
+
+def _is_redirected(run: RunInfo, data: Data, revision: str | None) -> bool:
+    """Whether a repo may be the one whose index led the run to another repo."""
+    if revision is not None or not run.data.repo or not isinstance(data, str):
+        return False
+    return is_repo(data) and not Path(data).is_dir()
+
+
+def _last_folder(folder: Path) -> str | None:
+    """Return the folder that a run last read its rows from; None if they are not there."""
+    for start in reversed([*RunFolder(folder).starts()]):
+        path = str(start.get("data", ""))
+        if path and Path(path, FILENAME).is_file():
+            return path
+    return None
 
 
 class Text(NamedTuple):

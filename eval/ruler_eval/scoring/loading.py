@@ -82,8 +82,11 @@ def load_scores(run: Run, data: Data | None = None, revision: str | None = None)
             f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its scores"
         )
     place = Path(run)
-    folder = place if place.is_dir() else place.parent
-    file = folder / FILENAME if place.is_dir() else place
+    folder = place
+    file = place / FILENAME
+    if not place.is_dir():
+        folder = place.parent
+        file = place
     is_run = (folder / RUN_FILE).is_file() and file.name == FILENAME
     if is_run and any(folder.glob(ANSWER_FILES)):
         return _load_run(folder, file, data, revision)
@@ -251,7 +254,9 @@ def derive(
         never_exact=never_exact(table),
     )
     public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
-    last = starts[-1] if starts else {}
+    last: Mapping[str, Any] = {}
+    if starts:
+        last = starts[-1]
     return Scores(
         table=table,
         run=replace(run, **public),

@@ -100,7 +100,9 @@ class Scores(About):
     @property
     def validity_line(self) -> str:
         """What the scores rest on, in one line; of a claim nobody knows it."""
-        return f"validity: claimed; {self.claimed}" if self.claimed else self.validity.line
+        if self.claimed:
+            return f"validity: claimed; {self.claimed}"
+        return self.validity.line
 
     @property
     def shortfall(self) -> str:

@@ -87,7 +87,9 @@ class Validity:
     def unanswered(self) -> str:
         """How many rows have no answer; empty if all have one."""
         missing = self.rows - self.answered
-        return f"{counted(missing, 'row')} of {self.rows:,} unanswered" if missing else ""
+        if not missing:
+            return ""
+        return f"{counted(missing, 'row')} of {self.rows:,} unanswered"
 
     @property
     def refusals(self) -> list[str]:
