@@ -42,13 +42,11 @@ class RowTemplate:
         prompt: the text around the haystack, with the in-context example.
         outputs: gold answers.
         fill: returns the fullest haystack planned within a room of tokens, else the smallest.
-        depths: of the evidence, rising; before needles are moved apart.
     """
 
     prompt: PromptTemplate
     outputs: tuple[str, ...]
     fill: Callable[[int], Haystack]
-    depths: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -83,14 +83,6 @@ class Segments:
         """Tokens of all segments."""
         return int(self.before[-1])
 
-    def enough(self, room: int, start: int = 0) -> int:
-        """Return the end of the segments from `start` that exceed `room` tokens, with spare ones.
-
-        It is greater than the number of segments if they do not.
-        """
-        before = int(self.before[min(start, len(self))])
-        return int(self.before.searchsorted(before + room, side="right")) - 1 + 2 * SPARE
-
     @cached_property
     def before(self) -> Costs:
         """Tokens before each segment, and at the end those of all."""

@@ -67,8 +67,7 @@ def draw(
         place = ORDINALS[number]
         outputs = (outputs[first],)
     prompt = prompts.niah(params, _enumerate(drawn.names[: params.queries]), place)
-    depths = tuple(sorted(needle.depth for needle in needles if needle.is_evidence))
-    return RowTemplate(prompt, outputs, fill, depths)
+    return RowTemplate(prompt, outputs, fill)
 
 
 def _needles(

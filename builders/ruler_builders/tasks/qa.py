@@ -73,9 +73,7 @@ def draw(
             note = f"{source} documents, the gold ones too, repeat within a row"
         return Haystack([text], evidence, cost, len(distractors), note)
 
-    return RowTemplate(
-        prompts.qa(params, question.text), question.answers, fill, tuple(sorted(depths))
-    )
+    return RowTemplate(prompts.qa(params, question.text), question.answers, fill)
 
 
 def _spell(

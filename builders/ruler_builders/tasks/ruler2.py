@@ -109,8 +109,7 @@ def draw(
         cost = tokens + int(texts.costs[ordered].sum() + labels.costs[numbers].sum())
         return Haystack(pieces, evidence, cost, len(picks), "; ".join(notes))
 
-    depths = tuple(needle.depth for needle in plan.needles if needle.is_evidence)
-    return RowTemplate(plan.prompt, plan.outputs, fill, depths)
+    return RowTemplate(plan.prompt, plan.outputs, fill)
 
 
 def _weave(

@@ -16,7 +16,7 @@ from ruler_builders import prompts
 from ruler_builders.prompts import NOISE
 from ruler_builders.rows.haystacks import draw_distinct
 from ruler_builders.rows.randomness import depth, rng, shuffled
-from ruler_builders.rows.row_template import Needle, RowTemplate, insert_needles
+from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate, insert_needles
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
 
@@ -59,14 +59,11 @@ def draw(
     if params.example:
         example = _draw_example(rng(seed, name, index, "example"), params, taken)
         prompt = replace(prompt, head=example + prompt.head)
-    return RowTemplate(
-        prompt,
-        chains[0].names,
-        lambda room: insert_needles(
-            sources.noise.repeated(room), needles, tokens, room, joiner="\n"
-        ),
-        tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
-    )
+
+    def fill(room: int) -> Haystack:
+        return insert_needles(sources.noise.repeated(room), needles, tokens, room, joiner="\n")
+
+    return RowTemplate(prompt, chains[0].names, fill)
 
 
 def _depths(params: Vt, seed: int, name: str, index: int, number: int) -> list[float]:
