@@ -16,7 +16,14 @@ from ruler_data import TASKS, RulerError, UsageError
 from ruler_eval.scoring.scores import Scores
 from ruler_report import page, words
 from ruler_report.columns import MEAN
-from ruler_report.conclusion import BETTER, WORSE, Conclusion, conclude
+from ruler_report.conclusion import (
+    BETTER,
+    CANNOT_TELL,
+    UNCORRECTED,
+    WORSE,
+    Conclusion,
+    conclude,
+)
 from ruler_report.contents import Contents, Options
 from ruler_report.means import FEWEST
 from ruler_report.runs import Selection
@@ -269,3 +276,52 @@ def test_every_conclusion_of_random_sets_of_runs_follows_from_their_rows() -> No
         forward, backward = conclude(runs), conclude(runs[::-1])
         ranks = {forward.names[run]: rank for run, rank in forward.ranks.items()}
         assert ranks == {backward.names[run]: rank for run, rank in backward.ranks.items()}
+
+
+def test_the_best_run_is_told_from_each_other_by_its_verdict() -> None:
+    groups = {
+        BETTER: ["a"],
+        UNCORRECTED: ["b", "c"],
+        CANNOT_TELL: ["d1", "d2", "d3", "d4"],
+    }
+    assert [*words._verdicts_of_the_best(groups)] == [
+        "it cannot be told apart from d1, d2, d3 and d4",
+        "it is not shown to be better than b and c after the correction",
+        "it is better than a",
+    ]
+    many = {CANNOT_TELL: [f"d{place}" for place in range(5)]}
+    assert [*words._verdicts_of_the_best(many)] == ["it cannot be told apart from 5 runs"]
+    assert not [*words._verdicts_of_the_best({})]
+
+
+def test_a_text_about_several_runs_stands_once_after_their_names() -> None:
+    lines = [("a", "x"), ("b", "y"), ("b", "x"), ("a", "z"), ("c", "x"), ("a", "z")]
+    assert [*words.attributed(lines, 3)] == ["all runs: x", "b: y", "a: z"]
+    assert [*words.attributed(lines[:3], 2)] == ["a and b: x", "b: y"]
+
+
+def test_a_note_says_on_what_a_comparison_rests_unless_its_rows_are_the_same() -> None:
+    first = run_of("a", 0.5)
+    same = conclude([first, run_of("b", 0.6)])
+    assert not any("compared with" in note for note in words.notes(same))
+    digests = dict.fromkeys(first.run.data.digests, "sha256:" + "1" * 64)
+    other = with_data(run_of("b", 0.6), digests=digests, tokenizer="qwen")
+    assert words.notes(conclude([first, other]))[-1] == (
+        "org/b: compared with org/a, paired: the same questions, haystacks cut to each run's "
+        "tokens (llama3 and qwen)"
+    )
+
+
+def test_what_runs_have_in_common_is_said_once() -> None:
+    runs = [
+        replace(run_of(name, 0.5), date=date, validity=replace(run_of(name, 0.5).validity,
+                                                              hardware={"cpu": 9}))
+        for name, date in (("a", "2026-02-01"), ("b", "2026-01-01"), ("c", "2026-01-15"))
+    ]  # fmt: skip
+    assert words.about(conclude(runs)) == (
+        "protocol completion; edition balanced; data version 1.0.0; tokenizer llama3; hardware "
+        "cpu; run on 2026-01-01 and 2026-02-01"
+    )
+    assert words.title(conclude(runs)) == "RULER: org/a, org/c, org/b"
+    long = [run_of("x" * 40 + str(place), 0.5) for place in range(3)]
+    assert words.title(conclude(long)) == "RULER: 3 runs"

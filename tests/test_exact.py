@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
+from ruler_data.row import Span
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
 from ruler_eval.scoring.exact import exact_scores, exact_without_context
@@ -342,3 +343,19 @@ def test_a_needle_is_shown_where_its_value_is_named(named: int) -> None:
     shown = shown_of(one, " ".join(one.outputs[:named]), named / 4)
     assert sum(shown) == named and len(shown) == len(one.evidence)
     assert all(0 <= depth < 1 for depth in depths_of(one))
+
+
+def test_half_of_a_needle_and_an_earlier_value_are_shown_where_a_row_scores_at_all() -> None:
+    text = "a: 1234567. b: seven. c: 7654321 was 1234567."
+    spans = (Span(0, 11), Span(12, 21), Span(22, 45))
+    needle = replace(written(text, "?", "1234567", "7654321"), evidence=spans)
+    assert shown_of(needle, "It is 1234567", 0.5) == [True, True, False]
+    assert shown_of(needle, "It is 7654321", 0.5) == [False, True, True]
+    assert shown_of(needle, "anything", 1.0) == [True] * 3
+    assert shown_of(needle, "1234567", 0.0) == [False] * 3
+
+
+def test_a_needle_of_an_imported_row_stands_at_its_share_of_the_context() -> None:
+    one = replace(written("0123456789" * 10, "?", "x"), evidence=(Span(25, 30), Span(99, 100)))
+    assert depths_of(one) == [0.25, 0.99]
+    assert depths_of(replace(one, haystack=Span(20, 40))) == [0.25, 79 / 20]

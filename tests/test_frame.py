@@ -222,3 +222,18 @@ def test_weights_are_those_of_the_question_whoever_was_asked() -> None:
     first, second = run({("vt", 4096): scores}), run({("vt", 4096): scores}, first=500)
     draws = means_of(first, first, second).array.draws[:, 0]
     assert np.array_equal(draws[0], draws[1]) and abs(np.corrcoef(draws[0], draws[2])[0, 1]) < 0.1
+
+
+def test_a_run_without_a_rank_keeps_its_own_reason_and_takes_none_from_others() -> None:
+    small = {("vt", 4096): rows(np.ones(9))}
+    found = frame_of([equal(1, 9), small, equal(1, 9)], {1: "refused"}, partial=False)
+    assert found.unranked == {1: "refused"} and found.ranked == (0, 2)
+    barred = {0: "refused", 1: "claimed"}
+    two = frame_of([equal(1, 9), equal(1, 9), small], barred, partial=False)
+    assert two.unranked == barred and two.ranked == (2,) and two.cells == (("vt", 4096),)
+    late = equal(1, 9)
+    late["vt", 4096].index[:] = np.arange(3, 12)
+    holes = equal(1, 9)
+    holes["vt", 4096].official[2] = np.nan
+    found = frame_of([equal(1, 9), equal(1, 9), late, holes], {2: "refused"}, partial=True)
+    assert found.unranked[2] == "refused" and "1 " in found.unranked[3]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ruler_data import TASKS
 from ruler_eval.scoring.scores import Scores
 from ruler_report import pictures
 from ruler_report.conclusion import Conclusion, conclude
@@ -112,3 +113,66 @@ def test_files_for_a_paper_are_as_wide_as_a_column_with_embedded_fonts() -> None
     assert b"/FontFile2" in pdf and b"/Type3" not in pdf
     (box,) = re.findall(rb"/MediaBox \[ ?([\d. ]+?) ?\]", pdf)
     assert abs(float(box.split()[2]) - 72 * 3.25) < 1
+
+
+def test_a_number_stands_in_its_cell_in_an_ink_that_can_be_read() -> None:
+    from matplotlib.figure import Figure
+
+    values = np.array([[10.0, 49.4, np.nan], [100.0, 99.5, 61.0]])
+    heat = pictures._Heat(values, ["a", "b"], ["1K", "2K", "4K"], "across", "up")
+    axes = Figure().add_subplot()
+    heat.draw(axes)
+    texts = {text.get_position(): (text.get_text(), text.get_color()) for text in axes.texts}
+    assert texts == {
+        (column + 0.5, row + 0.5): (f"{values[row, column]:.0f}", ink)
+        for row, column, ink in (
+            (0, 0, "white"),
+            (0, 1, "black"),
+            (1, 0, "black"),
+            (1, 1, "black"),
+            (1, 2, "black"),
+        )
+    }
+    assert [*axes.get_xticks()] == [0.5, 1.5, 2.5] and [*axes.get_yticks()] == [0.5, 1.5]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1K", "2K", "4K"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("across", "up")
+    assert axes.get_ylim() == (2.0, 0.0)  # the first row is on top
+
+
+def test_a_line_has_its_points_its_intervals_and_the_other_score() -> None:
+    from matplotlib.figure import Figure
+
+    conclusion = conclude([run_of("org/one")])
+    axes = Figure().add_subplot()
+    pictures._Lines(conclusion).draw(axes)
+    official, exact = axes.lines
+    estimates = [conclusion.estimate((None, length), 0) for length in LENGTHS]
+    assert np.array_equal(official.get_xdata(), [12, 13, 14])
+    assert np.array_equal(official.get_ydata(), [mean.value for mean in estimates if mean])
+    beside = [conclusion.value_beside((None, length), 0) or 0.0 for length in LENGTHS]
+    assert np.array_equal(exact.get_ydata(), beside) and exact.get_linestyle() == ":"
+    spans = [
+        np.sort(np.asarray(path.vertices)[:, 1])
+        for bars in axes.collections
+        for path in bars.get_paths()
+    ]
+    assert np.array_equal(spans, [[mean.low or 0, mean.high or 0] for mean in estimates if mean])
+    assert axes.get_ylim() == (-4, 104) and [*axes.get_yticks()] == [0, 25, 50, 75, 100]
+
+
+def test_one_row_has_a_point_without_an_interval() -> None:
+    scores = {f"vt_{length}": [1.0] for length in LENGTHS}
+    picture = pictures.lengths_picture(conclude([results_of(scores)]))
+    assert picture is not None and "100.0 at 4K" in picture.alt
+
+
+def test_the_title_of_a_picture_says_what_is_dotted_and_dashed() -> None:
+    few = pictures._Lines(several(2))
+    assert few.title == "Score by length; dotted: exact score"
+    assert pictures._Lines(several(12)).title == "Score by length"
+    scores = {f"{task}_{length}": [1.0] * 3 for task in TASKS for length in LENGTHS}
+    whole = conclude([results_of(scores)])
+    assert pictures._Lines(whole).title == "Score by length; dotted: exact score; dashed: 85.6"
+    other = results_of(scores, protocol="base")
+    assert "dashed" not in pictures._Lines(conclude([results_of(scores), other], force=True)).title

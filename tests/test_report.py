@@ -1,6 +1,8 @@
 """`ruler-eval report`: what it writes, what it says, and that it can be made again."""
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import re
@@ -18,6 +20,7 @@ from ruler_eval.scoring.scores import Scores
 from ruler_report.conclusion import conclude
 from ruler_report.names import names_of, shortened
 from ruler_report.pictures import short_names
+from ruler_report.typesetting import Number
 from tests.commands import succeeded
 from tests.results import coin, results_of, save, with_data
 from tests.running.processes import evaluate
@@ -245,3 +248,17 @@ def test_hostile_text_stays_text_in_markdown_and_spreadsheets(hostile_report: Pa
     assert not page.all("a") and "head" not in re.findall(r"<h1>(.*?)</h1>", markdown)
     table = csv.reader(io.StringIO((hostile_report / "report.csv").read_text(encoding="utf-8")))
     assert all(cell[:1] not in ("=", "+", "-", "@", "\t", "\r") for row in table for cell in row)
+
+
+def test_the_script_of_a_board_is_the_one_that_its_policy_lets_run(tmp_path: Path) -> None:
+    ruler_report.report([few("a"), few("b")], tmp_path, board=True, pictures=False)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+
+
+def test_a_number_is_short_in_a_terminal_and_whole_on_a_page() -> None:
+    number = Number("97.1", "95.0, 98.1", beside="87.0", mark="*")
+    assert (number.short, str(number)) == ("97.1* (87.0)", "97.1 [95.0, 98.1] (87.0)*")
+    assert (Number("97.1").short, str(Number("97.1", mark="*"))) == ("97.1", "97.1*")
