@@ -2,17 +2,22 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from ruler_builders.rebuild import Verdict
 from ruler_builders.show import FoundRows, ProcedurePage, ShownRow, highlight, procedures
-from ruler_data.index import FindResult, Sibling
+from ruler_data.errors import UsageError
+from ruler_data.index import _API_MODELS, FindResult, Index, Sibling, find
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.procedures import procedures as known_procedures
 from ruler_data.row import Row, Span
+from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.registry import REGISTRY
 from tests.test_golden import compare
+from tests.test_manifest import BASE
 
 
 def printed(value: object) -> str:
@@ -141,3 +146,66 @@ def test_a_verdict_says_all_that_was_found_or_what_is_stated(number: int) -> Non
     assert printed(verdict).splitlines() == lines
     record = verdict.to_record()
     assert (record["exit_status"], record["made"]) == (status, verdict.made)
+
+
+def test_find_says_what_is_known_of_models_that_an_api_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = Index((replace(RELEASE, models=("org/m",)), replace(RELEASE, tokenizer="gpt-4o")))
+    monkeypatch.setattr("ruler_data.index.releases_of", lambda repo: listed)
+    openai, anthropic, google = (note for _, _, note in _API_MODELS)
+    for model, tokenizer, note in (
+        ("gpt-5-mini", "gpt-4o", openai), ("openai/gpt-4.1", "gpt-4o", openai),
+        ("o3", "gpt-4o", openai), ("o1-pro", "gpt-4o", openai),
+        ("chatgpt-4o-latest", "gpt-4o", openai),
+        ("claude-opus-5", "gpt-4o", anthropic), ("google/gemini-3", "gpt-4o", google),
+    ):  # fmt: skip
+        found = find(model)
+        assert (found.build, found.note) == (f"ruler-data build --tokenizer {tokenizer}", note)
+        assert found.release is None and found.model == model
+    for model in ("gpt-3.5", "gpt-4", "o10x", "my-claude-2", "gpt-oss-20b"):
+        with pytest.raises(UsageError):
+            find(model)
+    with pytest.raises(UsageError):
+        find("org/other", "org/ruler")
+    found = find("org/m", "org/ruler", reserve=0)
+    assert (found.tokenizer, found.release) == (None, listed.siblings[0])
+    assert found.build == "ruler-data build --tokenizer org/m"
+    with pytest.raises(UsageError):
+        find("org/m", "org/ruler", reserve=9)  # no release keeps so much free
+
+
+def test_a_model_whose_tokenizer_is_not_the_one_that_its_release_has_is_told(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = load_tokenizer(str(tiny)).info
+    other = replace(RELEASE, models=(str(tiny),))
+    own = replace(RELEASE, repo="org/own", fingerprint=info.identity or info.fingerprint)
+    for siblings, repo, warned in (((other, own), "org/own", 0), ((other,), "org/ruler", 1)):
+        index = Index(siblings)
+        monkeypatch.setattr("ruler_data.index.releases_of", lambda repo, index=index: index)
+        found = find(tiny, "org/ruler", reserve=0)
+        assert found.release and found.release.repo == repo and found.tokenizer
+        said = capsys.readouterr().err
+        assert said.count(f"org/ruler lists {tiny}, but its rows are counted in a tok") == warned
+    assert find(tiny, reserve=512).build.endswith(f"--tokenizer {tiny} --reserve 512")
+
+
+def test_an_index_keeps_one_release_of_each_repo_and_the_entry_says_what_it_holds() -> None:
+    newer = replace(RELEASE, tag="v1.1.0")
+    index = Index((replace(RELEASE, repo="org/z"), RELEASE)).with_siblings([newer])
+    assert [(s.repo, s.tag) for s in index.siblings] == [
+        ("org/ruler", "v1.1.0"),
+        ("org/z", "v1.0.0"),
+    ]
+    pinned = replace(BASE, tokenizer=replace(INFO, extra_reserve=7))
+    local = replace(BASE, tokenizer=replace(INFO, revision=None))
+    strange = replace(BASE, tokenizer=replace(INFO, name="mine"))
+    for manifest, models in (
+        (pinned, tuple(REGISTRY["llama3"].ids)), (local, ()), (strange, ("org/llama",)),
+    ):  # fmt: skip
+        entry = Sibling.of("org/r", "v1.0.0", "c" * 40, manifest)
+        assert entry.models == models and entry.configs == tuple(BASE.configs)
+        assert entry.tokenizer == manifest.tokenizer.name
+        assert entry.fingerprint == manifest.tokenizer.fingerprint
+    assert Sibling.of("org/r", "v1.0.0", "c" * 40, pinned).reserve == 7
