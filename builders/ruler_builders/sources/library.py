@@ -124,8 +124,6 @@ class Library:
         self._samples = samples
         self._specs = {**CATALOGUE, "essays": ESSAYS[essays]}
         self.own = find_user_texts(haystack) if haystack else None
-        #: The files of each real source that was read.
-        self.used: dict[str, list[Path]] = {}
 
     @cached_property
     def essays(self) -> tuple[tuple[str, ...], SourceInfo]:
@@ -158,7 +156,6 @@ class Library:
             where = f"not in {str(self.folder)!a}" if self.folder else f"give {sources_option()}"
             raise UsageError(f"source {quote(name)}: {where}")
         corpus, detail = parse_own(read_json(path), name)
-        self.used[name] = [path]
         return corpus, own_info(name, sha256_of([path]), detail)
 
     @cache  # noqa: B019 - a library lives as long as its build
@@ -213,7 +210,6 @@ class Library:
             where = f"put it into {self.folder}" if self.folder else f"give {sources_option()}"
             remedy = f"{where} ({files}), or give {sample_option()}"
             raise RulerError(problem, f"{error}; {remedy}") from error
-        self.used[name] = paths
         return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
     def unavailable(self, names: Collection[str]) -> dict[str, str]:

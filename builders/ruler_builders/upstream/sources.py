@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS, spec_of
-from ruler_builders.sources.essays import PUNKT, cut, punkt_folder
+from ruler_builders.sources.essays import cut
 from ruler_builders.sources.library import local_files, pinned_files
 from ruler_builders.sources.packaged import wonderwords_assets
 from ruler_builders.sources.text_files import read_json, sha256_of
@@ -255,8 +255,6 @@ class UpstreamSources:
         self._assets = words
         self._version = version
         self._network = network
-        #: The files that were read, by source; of several, by their folder among sources.
-        self.used: dict[str, list[Path]] = {}
 
     @cached_property
     def essays(self) -> EssaySentences:
@@ -330,14 +328,11 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
         if name == "words":
-            files = self.used["wonderwords"] = self._word_files
+            files = self._word_files
         else:
             file = self._english_file if name == "english_words" else self._file(name)
             assert file is not None  # `infos` has seen it
-            files = self.used[name] = [file]
-        if name == "essays":
-            model = punkt_folder(self._folder, allow_download=True)
-            self.used["nltk_data/tokenizers/punkt_tab/english"] = [model / asset for asset in PUNKT]
+            files = [file]
         return upstream_info(name, sha256_of(files))
 
     def _file(self, name: str) -> Path:
