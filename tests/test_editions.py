@@ -21,10 +21,12 @@ OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 
 
 def build(out: Path, *more: object, edition: str = NEW) -> tuple[object, ...]:
-    """Return the command of a small build."""
+    """Return the command of a small build; a list in `more` replaces that of the same option."""
+    lists = {"--tasks": ",".join(TASK_NAMES), "--lengths": 4096}
+    given = [part for pair in lists.items() if pair[0] not in more for part in pair]
     return (
         *("build", "--edition", edition, "--tokenizer", "mistral-v0.2", "--rows", 3),
-        *("--tasks", ",".join(TASK_NAMES), "--lengths", 4096, "--out", out, *more),
+        *(*given, "--out", out, *more),
     )
 
 
