@@ -55,7 +55,6 @@ def read_reply(reply: Mapping[str, Any], *, is_chat: bool) -> dict[str, Any]:
     _refuse_other_content(text, choice, message)
     usage = _object(reply.get("usage"))
     record = {"text": text, "finish": _finish_of(choice.get("finish_reason")), **_counts(usage)}
-    record["counted"] = "nobody" if record["prompt_tokens"] is None else "server"
     if record["finish"] == "length" and not text:
         record["text"] = ""
         if is_chat:
@@ -176,7 +175,8 @@ def _counts(usage: Mapping[str, Any]) -> dict[str, Any]:
     if type(read) is type(written) is type(total) is int and total > read + written:
         thought = max(thought or 0, total - read - written)
         written = total - read
-    return {"prompt_tokens": read, "answer_tokens": written, "reasoning_tokens": thought}
+    counts = {"prompt_tokens": read, "answer_tokens": written, "reasoning_tokens": thought}
+    return {**counts, "counted": "nobody" if read is None else "server"}
 
 
 def _cached_of(usage: Mapping[str, Any]) -> int | None:
