@@ -232,19 +232,19 @@ class Asker:
         answers = [shown[condition] for shown in self.shown.values()]
         shares = [answer.cached for answer in answers if answer.cached is not None]
         cached = fmean(shares) if shares else None
-        together = self.together[condition]
+        rows = len(answers)
         if condition == "batched":
-            return Seen(len(answers), len(answers), "requests at once", cached, together)
-        if shares:
+            by = "requests at once"
+        elif shares:
+            by = "cached tokens"
+            rows = sum(share > 0 for share in shares)
             if condition == "cold":
                 rows = sum(share <= COLD_SHARE for share in shares)
-            else:
-                rows = sum(share > 0 for share in shares)
-            return Seen(rows, len(answers), "cached tokens", cached, together)
-        if condition == "cold":  # nothing before it begins alike
-            return Seen(len(answers), len(answers), "its beginning", None, together)
-        by, rows = self._faster(condition)
-        return Seen(rows, len(answers), by, None, together)
+        elif condition == "cold":  # nothing before it begins alike
+            by = "its beginning"
+        else:
+            by, rows = self._faster(condition)
+        return Seen(rows, len(answers), by, cached, self.together[condition])
 
     def _faster(self, condition: str) -> tuple[str, int]:
         """Return a kind of time, and the rows that took clearly less of it than without a hit."""
@@ -330,7 +330,10 @@ class Asker:
             added = len(request.ids) - length - words
             self.beginning = self.beginning or added
             if added == self.beginning:
-                self._refuse_over_window(request)
+                window = self.job.engine.window
+                errors = self.job.length_errors(line, request.ids, window)
+                if reason := errors.get("window"):
+                    raise UsageError(config, reason)
                 return request
         raise RulerError(
             config,
@@ -344,18 +347,6 @@ class Asker:
         if place not in self._lengths:
             self._lengths[place] = len(self.job.ids(row))
         return self._lengths[place]
-
-    def _refuse_over_window(self, request: Request) -> None:
-        window = self.job.engine.window
-        if window is None:
-            return
-        need = len(request.ids) + request.max_tokens
-        if need > window:
-            raise UsageError(
-                request.config,
-                f"prompt and answer need {need} tokens, the window is {window}; take shorter rows "
-                "with --length",
-            )
 
     def _answers(
         self, waves: Iterator[Iterable[Asked]], number: int
