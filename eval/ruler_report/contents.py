@@ -1,6 +1,6 @@
 """The contents of a report, in reading order: a first screen, then chapters."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -112,7 +112,10 @@ class Contents:
         shown = [tables.scores(conclusion)]
         if self._has_tasks_first:
             shown.append(tables.task_means(conclusion))
-        return Section(pictures=self._drawn(self._first_pictures()), tables=shown)
+        drawn = []
+        if self._draws:
+            drawn = [picture for picture in self._first_pictures() if picture]
+        return Section(pictures=drawn, tables=shown)
 
     @property
     def _has_tasks_first(self) -> bool:
@@ -133,11 +136,10 @@ class Contents:
         for run in conclusion.order:
             yield pictures.depth_picture(conclusion, run)
 
-    def _drawn(self, drawings: Iterable[Picture | None]) -> list[Picture]:
-        """Return the pictures that there are; none is drawn where none is wanted."""
-        if not (self.options.draws and pictures.can_draw()):
-            return []
-        return [picture for picture in drawings if picture]
+    @property
+    def _draws(self) -> bool:
+        """Whether there are pictures."""
+        return self.options.draws and pictures.can_draw()
 
     @cached_property
     def chapters(self) -> list[Chapter]:
@@ -241,9 +243,10 @@ class Contents:
     def _run(self, run: int) -> Iterator[Section]:
         conclusion = self.conclusion
         yield Section("Scores", tables=[tables.by_task(conclusion, run)])
-        if not self._has_depths_first:
-            depth = self._drawn([pictures.depth_picture(conclusion, run)])
-            yield Section("Retrieval by depth and length", pictures=depth)
+        if self._draws and not self._has_depths_first:
+            picture = pictures.depth_picture(conclusion, run)
+            if picture:
+                yield Section("Retrieval by depth and length", pictures=[picture])
         for folded, table in procedures.tables_of(conclusion, run, self.options.procedure):
             yield Section(tables=[table], folded=folded)
         yield Section("How answers failed", tables=[tables.failures(conclusion, run)])

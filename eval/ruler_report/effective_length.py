@@ -50,16 +50,27 @@ class EffectiveLength:
             return f"{', '.join(shorter)} or {last}"
         return last
 
+    @property
+    def text(self) -> str:
+        """The length, as it is shown."""
+        return format_length(self.length, self.longest)
+
+    @property
+    def alternatives(self) -> str:
+        """The lengths that are not excluded; empty if there is no other."""
+        if self.open_lengths == self.text:
+            return ""
+        return self.open_lengths
+
     def __str__(self) -> str:
         """Return the length, and in brackets what else is not excluded.
 
         >>> print(EffectiveLength(85.6, 32768, (32768, 65536), 131072))
         32K (32K or 64K)
         """
-        text = format_length(self.length, self.longest)
-        if text == self.open_lengths:
-            return text
-        return f"{text} ({self.open_lengths})"
+        if self.alternatives:
+            return f"{self.text} ({self.alternatives})"
+        return self.text
 
 
 def effective_length(means: Mapping[int, float], threshold: float) -> int | None:

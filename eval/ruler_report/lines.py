@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 BINS = (10, 5, 2)
 MIN_ROWS = 8
 
-#: Columns of a table that these numbers are made from.
-COLUMNS = (
-    "task", "length", "index", "sample", "official", "exact", "label", "depth", "shown", "empty",
-    "truncated", "prompt_tokens", "answer_tokens", "seconds", "cost",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -55,7 +49,9 @@ class Cost:
 
 def lines_of(table: pa.Table, rows: Mapping[Cell, Ints]) -> "pd.DataFrame":
     """Return the lines of the first rows of cells, given the indexes of these rows, rising."""
-    lines: pd.DataFrame = table.select([*COLUMNS]).to_pandas().astype({"task": str})
+    lines: pd.DataFrame = (
+        table.drop_columns(["question", "error"]).to_pandas().astype({"task": str})
+    )
     last = {cell: int(index[-1]) for cell, index in rows.items()}
     limits = [last.get(cell, -1) for cell in zip(lines["task"], lines["length"], strict=True)]
     return lines[lines["index"] <= limits].reset_index(drop=True)

@@ -126,11 +126,7 @@ def _reach(effective: EffectiveLength | None) -> Cell:
     """Return an effective length, behind it what else is not excluded."""
     if effective is None:
         return ""
-    text = format_length(effective.length, effective.longest)
-    others = effective.open_lengths
-    if text == others:
-        others = ""
-    return Number(text, others, order=effective.length or 0)
+    return Number(effective.text, effective.alternatives, order=effective.length or 0)
 
 
 def _names_by_task(conclusion: Conclusion) -> dict[str, Name]:
@@ -229,8 +225,7 @@ def effective_lengths(conclusion: Conclusion) -> Table:
                 continue
             shortest = format_length(conclusion.frame.lengths[0])
             threshold = f"85 % of its own score at {shortest}" if reach.is_own else "the paper's"
-            length = format_length(reach.length, reach.longest)
-            numbers = (f"{reach.threshold:.1f}", length, reach.open_lengths)
+            numbers = (f"{reach.threshold:.1f}", reach.text, reach.open_lengths)
             rows.append((conclusion.names[run], threshold, *numbers, *window))
     caption = (
         "Effective lengths: the longest at which the mean of all tasks reaches a threshold in "
