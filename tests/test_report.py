@@ -18,7 +18,7 @@ import ruler_report
 from ruler_data import TASKS
 from ruler_eval.scoring.scores import Scores
 from ruler_report.conclusion import conclude
-from ruler_report.names import names_of, shortened
+from ruler_report.names import CLAIMED, names_of, shortened
 from ruler_report.pictures import short_names
 from ruler_report.typesetting import Number
 from tests.commands import succeeded
@@ -262,3 +262,18 @@ def test_a_number_is_short_in_a_terminal_and_whole_on_a_page() -> None:
     number = Number("97.1", "95.0, 98.1", beside="87.0", mark="*")
     assert (number.short, str(number)) == ("97.1* (87.0)", "97.1 [95.0, 98.1] (87.0)*")
     assert (Number("97.1").short, str(Number("97.1", mark="*"))) == ("97.1", "97.1*")
+
+
+@pytest.mark.parametrize("most", [12, 16, 30, 80])
+def test_a_short_name_has_at_most_so_many_characters_with_its_mark(most: int) -> None:
+    stems = [f"org/model-{size}-instruct-{'x' * 60}" for size in ("0.5b", "1.5b", "14b")]
+    marked = [f"{stem}{CLAIMED}" for stem in stems]
+    for names in (stems, [*marked, "a"], [*stems, marked[0]]):
+        short = shortened(names, most + len(CLAIMED))
+        assert max(map(len, short)) <= most + len(CLAIMED)
+        assert len({*short}) == len({*names})
+        for name, text in zip(names, short, strict=True):
+            assert text.endswith(CLAIMED) == name.endswith(CLAIMED)
+    assert shortened(["a" * most, "b" * (most + 1)], most)[0] == "a" * most
+    long = f"{'a' * most}{'b' * most}"
+    assert shortened([long], most) == [f"{'a' * (most // 2 - 1)}…{'b' * (most // 2)}"]

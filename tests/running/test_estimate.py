@@ -1,10 +1,21 @@
 """What `run --check` counts, and the window that a config gives."""
 
+from pathlib import Path
+
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_eval.running.check import cache_bytes
-from ruler_eval.running.models import window, with_overrides, with_yarn_window
+from ruler_eval.running.check import Cost, Diagnosis, Finding, cache_bytes
+from ruler_eval.running.models import (
+    Model,
+    identify,
+    is_recurrent,
+    trained_window,
+    window,
+    with_overrides,
+    with_yarn_window,
+)
+from ruler_eval.running.spending import Prices
 
 LLAMA_8B: dict[str, object] = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 128256,
@@ -94,3 +105,116 @@ def test_overrides_without_the_base_of_rope_are_refused() -> None:
         with_overrides(QWEN, {"rope_parameters": YARN})
     with pytest.raises(UsageError, match=r"the model's own is 1000000\.0"):
         with_overrides({"rope_scaling": None, "rope_parameters": THETA}, {"rope_parameters": YARN})
+
+
+def test_what_a_run_costs_is_a_line_for_each_length_and_one_for_all() -> None:
+    tokens = {8192: (80_000, 1_200), 4096: (40_000, 1_200)}
+    assert Cost(tokens).lines == [
+        "4K: reads 40,000 tokens, writes at most 1,200 tokens",
+        "8K: reads 80,000 tokens, writes at most 1,200 tokens",
+        "all lengths: reads 120,000 tokens, writes at most 2,400 tokens",
+    ]
+    cost = Cost({4096: (2_000_000, 500_000)}, Prices(2.0, 8.0), 65_248_815_744, 17_179_869_184)
+    assert cost.lines == [
+        "4K: reads 2,000,000 tokens, writes at most 500,000 tokens, costs at most 8.00 (unit of "
+        "--prices)",
+        "weights: 65.25 GB",
+        "keys and values of the longest row: 17.180 GB (bf16)",
+    ]
+    assert cost.to_record() == {
+        "prompt_tokens": 2_000_000, "answer_tokens": 500_000, "money": 8.0,
+        "weight_bytes": 65_248_815_744, "cache_bytes": 17_179_869_184,
+        "lengths": {"4096": {"prompt_tokens": 2_000_000, "answer_tokens": 500_000}},
+    }  # fmt: skip
+    assert Cost(tokens).money is None and Cost(tokens).totals == (120_000, 2_400)
+
+
+def test_findings_come_first_and_an_error_ends_with_1() -> None:
+    findings = [Finding("error", "vt_4096/3", "too long"), Finding("note", "server", "read 9")]
+    found = Diagnosis(findings, 40, Cost({4096: (9, 1)}))
+    assert str(found).splitlines() == [
+        "error: vt_4096/3: too long",
+        "note: server: read 9",
+        "4K: reads 9 tokens, writes at most 1 tokens",
+        "40 rows examined: 1 error",
+    ]
+    assert (found.exit_status, found.failure) == (1, "1 error: fix before you run")
+    fine = Diagnosis(findings[1:], 1, Cost({}))
+    assert (fine.exit_status, fine.failure) == (0, None)
+    assert str(fine).endswith("1 row examined: 0 errors")
+    assert found.to_record()["errors"] == 1 and fine.to_record()["findings"] == [
+        {"level": "note", "about": "server", "message": "read 9"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "is_so"),
+    [
+        ({"mamba_d_state": 16}, True),
+        ({"text_config": {"ssm_state_size": 1}}, True),
+        ({"model_type": "rwkv7"}, True),
+        ({"layer_types": ["full_attention", "linear_attention"]}, True),
+        ({"layer_types": ["full_attention"], "model_type": "llama"}, False),
+        ({}, False),
+    ],
+)
+def test_a_model_with_a_state_of_fixed_size_is_known_by_its_config(
+    config: dict[str, object], is_so: bool
+) -> None:
+    assert is_recurrent(config) is is_so
+
+
+def test_what_a_model_was_trained_on_is_the_longest_that_its_config_states() -> None:
+    layers = {"a": {"original_max_position_embeddings": 4096},
+              "b": {"original_max_position_embeddings": 8192}}  # fmt: skip
+    assert trained_window({"rope_parameters": layers}) == 8192
+    assert trained_window({"text_config": {"rope_scaling": layers["a"]}}) == 4096
+    assert trained_window({"rope_scaling": {"original_max_position_embeddings": "9"}}) is None
+    assert trained_window({}) is None
+
+
+def test_the_identity_of_weights_changes_with_their_name_size_config_and_blocks(
+    tmp_path: Path,
+) -> None:
+    assert identify(tmp_path) is None
+    seen = set[str]()
+    for name, size, place, config in (
+        ("a.safetensors", 9_000_000, 0, "{}"),
+        ("b.safetensors", 9_000_000, 0, "{}"),
+        ("b.safetensors", 9_000_001, 0, "{}"),
+        ("b.safetensors", 9_000_001, 0, '{"a": 1}'),
+        ("b.safetensors", 9_000_001, 8_999_999, "{}"),  # in the last block
+        ("b.safetensors", 9_000_001, 9_000_001 * 7 // 15 - 30_000, "{}"),  # in one between
+        ("b.safetensors", 100, 50, "{}"),
+    ):
+        folder = tmp_path / str(len(seen))
+        folder.mkdir()
+        weights = bytearray(size)
+        weights[place] = 1
+        (folder / name).write_bytes(weights)
+        (folder / "config.json").write_text(config)
+        identity = identify(folder)
+        assert identity and identity.startswith("sha256:") and identity not in seen
+        seen.add(identity)
+    assert identify(tmp_path / "0") in seen  # it is the same each time
+
+
+def test_weights_are_counted_once_whatever_forms_they_have(tmp_path: Path) -> None:
+    def model(**files: int) -> Model:
+        folder = tmp_path / str(len(files)) / "-".join(files)
+        folder.mkdir(parents=True)
+        for name, size in files.items():
+            (folder / name.replace("_", ".")).write_bytes(bytes(size))
+        return Model("m", str(folder), folder=folder)
+
+    assert model(a_bin=5, b_bin=6).weight_bytes == 11
+    assert model(a_safetensors=5, b_safetensors=7, c_bin=12).weight_bytes == 12
+    assert model(a_gguf=3).weight_bytes == 3
+    assert model().weight_bytes is None and Model("m", "m").weight_bytes is None
+    both = model(a_safetensors=5)
+    assert both.folder is not None
+    index = both.folder / "model.safetensors.index.json"
+    index.write_text('{"metadata": {"total_size": 99}}')
+    assert both.weight_bytes == 99
+    index.write_text("torn {")
+    assert both.weight_bytes == 5
