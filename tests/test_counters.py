@@ -34,7 +34,7 @@ from ruler_data.tokenizers.counters import (
     decoded,
     gigatoken_counter,
 )
-from ruler_data.tokenizers.file import TokenizerFile
+from ruler_data.tokenizers.hf import TokenizerFile
 from tests.conftest import LETTERS, Cli
 from tests.rows import counted
 

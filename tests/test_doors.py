@@ -34,7 +34,7 @@ import ruler_eval
 import ruler_eval.commands
 import ruler_report
 import ruler_report.commands
-from ruler_builders.sources.wheel import WHEEL
+from ruler_builders.sources.catalogue import WHEEL
 from ruler_data.errors import RulerError
 from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.signatures import _names, declared, options_of

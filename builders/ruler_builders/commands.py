@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ruler_builders.publish.siblings import SiblingBuild
     from ruler_builders.rebuild import Verdict
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
-    from ruler_builders.sources.wheel import Downloads
+    from ruler_builders.sources.catalogue import Downloads
     from ruler_data.suites import Suite
     from ruler_data.tokenizers.counters import CounterName
 
@@ -540,7 +540,7 @@ def list_known(
     if kind == "tokenizers":
         return show.tokenizers()
     if download is not None:
-        from ruler_builders.sources.wheel import download_sources
+        from ruler_builders.sources.catalogue import download_sources
 
         return download_sources(download)
     return show.sources()

@@ -17,10 +17,14 @@ from typing import Literal, NamedTuple, TypeVar
 from ruler_builders.sources.catalogue import (
     CATALOGUE,
     ESSAYS,
+    INSIDE,
+    WHEEL,
     WORDS,
     EssaysName,
     SourceSpec,
+    downloads_off,
     spec_of,
+    unpacked,
 )
 from ruler_builders.sources.domains import (
     BUNDLED,
@@ -48,7 +52,6 @@ from ruler_builders.sources.text_files import (
     read_text,
     sha256_of,
 )
-from ruler_builders.sources.wheel import INSIDE, WHEEL, downloads_off, unpacked
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import SourceInfo
