@@ -69,7 +69,7 @@ def main() -> None:
         page = (folder / "whole" / "index.html").stat().st_size
         drawn = len(list((folder / "whole" / "figures").iterdir()))
     print(*facts(about("matplotlib")), "", sep="\n")
-    head = ("runs", "rows", "pictures", "page, MB", "CPU s", "CPU s, no pictures", "ratio")
+    head = ("runs", "rows", "files of pictures", "page, MB", "CPU s", "CPU s, no pictures", "ratio")
     row = (options.runs, options.rows, drawn, page / 1e6, whole, bare, whole / bare)
     print(*table(head, [row]), sep="\n")
 
