@@ -1,0 +1,191 @@
+"""Anybody's rows: how they are told, read or refused, and what is said of who made them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ruler_builders.exchange.check_blacklist import entry, find
+from ruler_builders.exchange.identify import NONE, Identities, Identity
+from ruler_builders.exchange.layouts import OtherRow, find_files, new_folder, read_file
+from ruler_builders.exchange.layouts import task_of_answer as told
+from ruler_data import TASKS, RulerError, UsageError
+from tests.conftest import Cli
+from tests.rows import make
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_task_of_a_prompt_is_told_by_its_form(task: str) -> None:
+    row = make("mistral", task, 1, 2048)
+    assert told(row.context + row.question + row.answer_prefix, row.outputs) == task
+    assert told(f"<|user|>\n{row.context}{row.question}<|end|>\n", row.outputs) == task
+    assert told("What is it?", row.outputs) == ""
+
+
+def read(tmp_path: Path, *records: object, size: int | None = None) -> list[OtherRow | str]:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return [*read_file(path, size)]
+
+
+def one(tmp_path: Path, record: object, size: int | None = None) -> OtherRow:
+    (row,) = read(tmp_path, record, size=size)
+    assert isinstance(row, OtherRow), row
+    return row
+
+
+def test_a_prompt_is_read_into_its_parts_wherever_a_tool_puts_them(tmp_path: Path) -> None:
+    row = make("mistral", "vt", 1, 2048)
+    content = row.context + row.question
+    base = {"outputs": list(row.outputs), "index": "7", "length": 1999, "max_new_tokens": 30}
+    whole = one(tmp_path, {**base, "input": content + row.answer_prefix}, size=4096)
+    assert (whole.context, whole.question) == (row.context, row.question)
+    assert (whole.answer_prefix, whole.has_prefix, whole.template) == (
+        row.answer_prefix,
+        True,
+        "base",
+    )
+    assert (whole.index, whole.length, whole.budget, whole.size) == (7, 1999, 30, 4096)
+    assert (whole.task.name, whole.outputs, whole.layout) == ("vt", row.outputs, "upstream")
+    lost = one(tmp_path, {**base, "input": content})
+    assert (lost.answer_prefix, lost.has_prefix, lost.size) == (row.answer_prefix, False, None)
+    apart = one(tmp_path, {**base, "input": content, "answer_prefix": row.answer_prefix.strip()})
+    assert apart.answer_prefix == f" {row.answer_prefix.strip()}" and apart.has_prefix
+    chat = f"[INST] {content} [/INST]{row.answer_prefix}"
+    inside = one(tmp_path, {**base, "input": chat})
+    assert (inside.opening, inside.closing) == ("[INST] ", " [/INST]")
+    assert inside.context == f"[INST] {row.context}" and inside.answer_prefix == row.answer_prefix
+    full = {"prompt": content, "extra_info": {"ground_truth": {"answers": json.dumps(row.outputs)}},
+            "category": "vt_4096"}  # fmt: skip
+    assert one(tmp_path, full).outputs == row.outputs and one(tmp_path, full).size == 4096
+
+
+def upstream(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - broken values
+    row = make("mistral", "vt", 1, 2048)
+    return {"input": row.prompt, "outputs": ["A"], **changes}
+
+
+BROKEN: list[tuple[object, str]] = [
+    (["x"], "a mapping expected, found list"),
+    ({"a": 1, "b": 2}, "no known layout: its columns are a, b"),
+    ({}, "no known layout: its columns are none"),
+    (upstream(input=5), "column input: text expected, found int"),
+    (upstream(outputs=[]), "column outputs: a list of texts expected, found []"),
+    (upstream(outputs=[1]), "column outputs: a list of texts expected, found [1]"),
+    (upstream(input="Who?"), "no question of RULER at the end of the prompt: 'Who?'"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BROKEN)))
+def test_a_row_that_cannot_be_read_is_told_with_its_place_and_column(
+    number: int, tmp_path: Path
+) -> None:
+    record, why = BROKEN[number]
+    good, bad = read(tmp_path, upstream(), record)
+    assert isinstance(good, OtherRow)
+    assert bad == f"rows.jsonl line 2: {why}"
+
+
+def test_files_of_rows_are_found_by_their_ends(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.txt", "sub/c.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found, repo = find_files(str(tmp_path), None, "**/*")
+    assert [path.name for path in found] == ["a.jsonl", "c.parquet"] and repo == ""
+    assert find_files(str(tmp_path / "a.jsonl"), None, "x")[0] == [tmp_path / "a.jsonl"]
+    with pytest.raises(UsageError, match=r"^--revision 'v1': '.*' is not a repo$"):
+        find_files(str(tmp_path), "v1", "**/*")
+    with pytest.raises(UsageError, match=r"': has no rows; files of rows end in \.jsonl, "):
+        find_files(str(tmp_path / "b.txt"), None, "**/*")
+
+
+def test_a_new_folder_takes_its_place_whole_or_not_at_all(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    with pytest.raises(ZeroDivisionError), new_folder(out) as folder:
+        folder.mkdir()
+        raise ZeroDivisionError
+    assert not any(out.parent.iterdir())
+    out.mkdir()
+    with new_folder(out) as folder:
+        folder.mkdir()
+        (folder / "a").touch()
+    assert [path.name for path in out.iterdir()] == ["a"]
+    for taken in (out, out / "a"):
+        with pytest.raises(UsageError) as refused, new_folder(taken):
+            pass
+        assert str(refused.value) == f"--out {str(taken)!r}: exists already; name a new folder"
+    with pytest.raises(RulerError, match="cannot be written: "), new_folder(out / "a" / "b"):
+        pass
+
+
+def test_an_identity_is_said_in_one_line() -> None:
+    none = Identity("vt", 4096, 5, "upstream", nearest="nearest is x: y", untested=("u", "v"))
+    some = Identity(
+        "cwe",
+        None,
+        5,
+        "x",
+        "upstream-2026-07",
+        "llama3",
+        "3.0.1",
+        "meta-llama3",
+        4,
+        "row 4: z",
+        ("u",),
+    )
+    bare = Identity("qa_1", 8192, 2, "x", "balanced", same=2)
+    apart = Identity("qa_1", 8192, 2, "x", "balanced", nearest="text not compared")
+    assert [str(one) for one in (none, some, bare, apart)] == [
+        "vt_4096: no known edition; nearest is x: y",
+        "cwe: upstream-2026-07, tokenizer llama3, wonderwords 3.0.1, chat template meta-llama3: "
+        "4 of the first 5 rows the same; row 4: z",
+        "qa_1_8192: balanced, tokenizer unknown: 2 of the first 2 rows the same",
+        "qa_1_8192: balanced, tokenizer unknown: text not compared",
+    ]
+    both, nobody = Identities((none, some)), Identities((none,))
+    assert (both.failure, both.exit_status, both.notes) == ("", 0, ("u", "v"))
+    assert (nobody.failure, nobody.exit_status) == (NONE, 1)
+    assert str(both).count("\n") == 1 and both.to_record()[1]["words"] == "3.0.1"
+
+
+def test_a_blacklist_names_each_text_with_its_line() -> None:
+    text = "One two, THREE.\nfour five one\ntwo three four five 12345 "
+    five, number = entry("one two three four five"), entry("12345")
+    assert entry("one two three four") == "" and five.split()[0] == "5" and number[:2] == "1 "
+    assert [*find(text, {five: "key of vt_4096/0", number: "value of vt_4096/1"})] == [
+        "line 3: value of vt_4096/1", "line 1: key of vt_4096/0", "line 2: key of vt_4096/0",
+    ]  # fmt: skip
+    assert [*find("one two three four", {five: "x"})] == []
+
+
+#: Commands that contradict themselves, and what is said.
+COMMANDS: list[tuple[tuple[object, ...], str]] = [
+    (("publish", "--repo", "org/x"),
+     "name a folder to publish, or --tokenizers to build and publish"),
+    (("publish", "x", "--tokenizers", "llama3", "--repo", "org/x"),
+     "name a folder to publish, or --tokenizers to build and publish"),
+    (("identify", "x", "--skip-bad"), "--skip-bad: is for rows that are written; give --out"),
+    (("identify", "x", "--out", "y"),
+     "--out: lengths are counted in a tokenizer; give --tokenizer"),
+    (("list", "suites", "ruler"),
+     "suites 'ruler': only a procedure has a page; leave the name out"),
+    (("list", "tokenizers", "--download", "x"),
+     "--download is for `list sources`, not tokenizers"),
+    (("list", "procedures", "x"), "--procedure 'x': not known; known: ruler-2024, "),
+    (("show", "x", "vt_4096", "--card"), "vt_4096: --card shows the card of a dataset"),
+    (("show", "x", "--repo", "org/x"), "--repo: --card shows the card of a dataset"),
+    (("build", "--fresh", "--seed", 3, "--sources", "sample"),
+     "--fresh draws a seed of its own; leave out --seed 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS)))
+def test_a_command_that_contradicts_itself_is_refused_in_one_line(
+    number: int, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, said = COMMANDS[number]
+    monkeypatch.chdir(tmp_path)
+    done = cli(*arguments)
+    assert done.returncode == 2 and done.stderr.startswith(f"ruler-data: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1 and not any(tmp_path.iterdir())
