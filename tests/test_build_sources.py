@@ -222,9 +222,12 @@ HASHES = re.compile(r"sha256 expected ([0-9a-f]{64}), found ([0-9a-f]{64})")
 
 @pytest.fixture(scope="module")
 def asked(tiny: Path) -> Asked:
-    """A small build of every source, in a tokenizer that is loaded at once."""
-    tasks = ("--tasks", "niah_single_2,cwe,qa_1,qa_2", "--rows", 2, "--lengths", 2048)
-    return (*tasks, "--tokenizer", tiny)
+    """A small build in a tokenizer that is loaded at once; the tasks are left out."""
+    return ("--rows", 2, "--lengths", 2048, "--tokenizer", tiny)
+
+
+#: Tasks of every source.
+EVERY = ("--tasks", "niah_single_2,cwe,qa_1,qa_2")
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +270,7 @@ def test_local_sources_and_a_local_tokenizer_need_no_network(
     for name, data in (("squad", squad()), ("essays", essays())):
         (sources / f"{name}.json").write_bytes(data)
     shutil.copy(shared / "sources" / "hotpotqa-distractor-sample.json", sources)
-    order = (*asked, "--lengths", 1280, "--sources", sources, "--out", tmp_path / "out")
+    order = (*asked, *EVERY, "--sources", sources, "--out", tmp_path / "out")
     env = {**UNAWARE, "RULER_CACHE": str(tmp_path / "cache")}
     succeeded(run(*order, env=env, wrapper=no_network))
     names = ["essays", "hotpotqa", "squad", "words"]
@@ -276,7 +279,7 @@ def test_local_sources_and_a_local_tokenizer_need_no_network(
 
 @pytest.mark.slow
 def test_the_sample_is_silent(asked: Asked, tmp_path: Path, no_network: tuple[str, ...]) -> None:
-    order = (*asked, "--sources", "sample", "--out", tmp_path / "out")
+    order = (*asked, *EVERY, "--sources", "sample", "--out", tmp_path / "out")
     done = run(*order, env={**UNAWARE, "HF_HOME": str(tmp_path)}, wrapper=no_network)
     succeeded(done)
     assert done.stderr == ""
@@ -289,14 +292,14 @@ def test_the_sample_never_passes_for_ruler(
     asked: Asked, tmp_path: Path, tiny: Path, no_network: tuple[str, ...]
 ) -> None:
     env = {**UNAWARE, "RULER_CACHE": str(tmp_path / "cache")}
-    done = run(*asked, cwd=tmp_path, env=env, wrapper=no_network)
+    done = run(*asked, *EVERY, cwd=tmp_path, env=env, wrapper=no_network)
     succeeded(done)
     folder = f"dist/{tiny.name}-sample"
     last = done.stdout.splitlines()[-1]
     assert last.startswith(f"{folder} is NOT RULER but a SAMPLE build: the real sources are not")
     assert "set PIP_INDEX_URL or HTTPS_PROXY" in last and "give --sources DIR with it" in last
     assert b"sample" in (tmp_path / folder / "README.md").read_bytes().lower()
-    refused = run(*asked, "--out", tmp_path / "out", env=env, wrapper=no_network)
+    refused = run(*asked, *EVERY, "--out", tmp_path / "out", env=env, wrapper=no_network)
     assert "--sources sample for a sample, which is not RULER" in one_line(refused, 2)
     assert not (tmp_path / "out").exists()
 
