@@ -4,17 +4,23 @@ They change only with the MAJOR data version, by `make regold`. The suite runs o
 Python, pyarrow, time zone and locale, so an equal digest here means the same rows there.
 """
 
+import hashlib
 import json
 import os
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ruler_builders.card import card_files
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.rows.row_template import slots
+from ruler_builders.rows.segments import Segments, choose
+from ruler_builders.rows.tokenized_sources import Passages
 from ruler_data import DATA_VERSION, TASKS, UsageError, digest_rows
 from ruler_data.suites import packaged
 from tests.rows import counted, make, target
@@ -71,6 +77,31 @@ def test_rows_of_other_lengths_are_those_of_the_data_version() -> None:
                 digest = str(error)
             found[f"{name}_{length}"] = [digest, *sorted(notes)]
     compare("lengths-mistral.json", json.dumps(found, indent=1) + "\n")
+
+
+def test_choices_of_segments_are_those_of_the_data_version() -> None:
+    """Rows are digests of such choices, and few rows meet the rarer ones."""
+    source = random.Random(0)
+    found = list[object]()
+    for number in range(600):
+        longest = source.choice((8, 60, 900))
+        size = source.randrange(1, 130)
+        costs = np.array([source.randint(1, longest) for _ in range(size)])
+        room = source.randrange(-5, int(costs.sum()) + 40)
+        labels = None
+        if number % 3 == 0:
+            labels = np.array([source.randint(1, 3) for _ in range(size)])
+        first = source.choice((0, size // 4, size))
+        found.append(choose(costs, room, labels, first).tolist())
+        starts = sorted({0, *(source.randrange(size) for _ in range(4))})
+        lines = Segments.of([str(line) for line in range(size)], costs)
+        texts = Passages(lines, np.array(starts), int(costs.sum()))
+        begin = source.randrange(len(starts))
+        found.append([texts.stretch(room, begin).texts.to_pylist(), texts.run(room, begin).total])
+        depths = sorted(source.random() for _ in range(source.randrange(1, 6)))
+        found.append(slots(depths, costs.cumsum()))
+    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    compare("choices.txt", f"{digest}\n")
 
 
 @pytest.mark.slow
