@@ -352,6 +352,8 @@ def test_half_of_a_needle_and_an_earlier_value_are_shown_where_a_row_scores_at_a
     assert shown_of(needle, "It is 1234567", 0.5) == [True, True, False]
     assert shown_of(needle, "It is 7654321", 0.5) == [False, True, True]
     assert shown_of(needle, "anything", 1.0) == [True] * 3
+    words = replace(written("a: Odd-Hat. b: x", "?", "odd-HAT", "y"), evidence=spans[:1])
+    assert shown_of(words, "An ODD-hat", 0.5) == [True] != shown_of(words, "odd", 0.5)
     assert shown_of(needle, "1234567", 0.0) == [False] * 3
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from ruler_report import resampling
 from ruler_report.columns import MEAN, columns_of
 from ruler_report.frame import CellRows, Frame, frame_of, rectangle, rows_of
 from ruler_report.means import Means
@@ -237,3 +238,13 @@ def test_a_run_without_a_rank_keeps_its_own_reason_and_takes_none_from_others() 
     holes["vt", 4096].official[2] = np.nan
     found = frame_of([equal(1, 9), equal(1, 9), late, holes], {2: "refused"}, partial=True)
     assert found.unranked[2] == "refused" and "1 " in found.unranked[3]
+
+
+def test_the_variance_of_a_difference_is_that_of_the_draws_themselves() -> None:
+    draws = np.random.default_rng(1).normal(size=(4, DRAWS)).astype(np.float32)
+    draws[1] = draws[0] + 0.1 * draws[2]  # two runs that are much alike
+    spread = resampling._spread(draws)
+    for first in range(4):
+        for second in range(4):
+            expected = np.var(draws[first] - draws[second])
+            assert spread[first, second] == pytest.approx(expected, abs=1e-4)

@@ -23,7 +23,8 @@ from ruler_data.tasks import TASKS
 from ruler_data.tokenizers import load_tokenizer
 from ruler_eval.running.prompts import PROTOCOLS
 from ruler_eval.running.run_dir import read_info
-from ruler_report.procedures import ledger, published
+from ruler_report.conclusion import conclude
+from ruler_report.procedures import ledger, published, tables_of
 from tests.commands import succeeded
 from tests.conftest import ROOT, Cli
 from tests.results import results_of
@@ -291,3 +292,25 @@ def test_a_printed_name_is_of_a_model_that_is_written_in_another_way(
     from ruler_report.procedures import _is_same_model
 
     assert _is_same_model(printed, name) is is_same
+
+
+@pytest.mark.parametrize("name", [None, "kvpress"])
+def test_the_tables_of_a_procedure_say_whose_it_is(name: str | None) -> None:
+    scores = {f"{task}_4096": [1.0] * 4 for task in TASKS}
+    conclusion = conclude([results_of(scores, model="meta-llama/Llama-3.1-8B-Instruct")])
+    tables = {table.name: table for _, table in tables_of(conclusion, 0, name)}
+    run = "meta-llama/Llama-3.1-8B-Instruct"
+    where = "of this model, on upstream's rows or by its authors"
+    if name:
+        where = f"by procedure {name}"
+        assert tables["ledger"].caption == (
+            f"Ledger of {run}: what differs from procedure {name} ({procedures()[name].about}), "
+            "and what its sources leave open"
+        )
+        assert tables["ledger"].head == ("item", "in the source", "in the run")
+    assert ("ledger" in tables) is bool(name)
+    assert tables["expected"].caption == (
+        f"What to expect of {run}: published means {where}, in percent, and how far two "
+        "measurements of one model on different questions may differ by chance (95 %); what the "
+        "ledger names is not in it"
+    )

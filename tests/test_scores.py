@@ -468,3 +468,10 @@ def test_nothing_of_this_machine_is_in_the_file(sample_build: Path, tmp_path: Pa
     assert b"fingerprint" in written
     for word in ("home", "ann/", "gpu7", "hf_abc", str(tmp_path), str(sample_build)):
         assert word.encode() not in written, word
+
+
+def test_scores_are_their_own_scores_and_nothing_else_is_a_run(scored: Path) -> None:
+    scores = load_scores(scored)
+    assert load_scores(scores) is scores
+    with pytest.raises(UsageError, match=r"given as its folder, its scores\.parquet"):
+        load_scores(3)  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 """What `run --check` counts, and the window that a config gives."""
 
+from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -218,3 +220,27 @@ def test_weights_are_counted_once_whatever_forms_they_have(tmp_path: Path) -> No
     assert both.weight_bytes == 99
     index.write_text("torn {")
     assert both.weight_bytes == 5
+
+
+@pytest.mark.parametrize(
+    ("module", "defaults"),
+    [
+        ("openai.OpenAiOptions", {
+            "api": "completions", "concurrency": 16, "patience": 300.0, "timeout": 1800.0,
+            "tolerance": 0.0, "stream": False, "headers": {}, "body": {},
+        }),
+        ("transformers.TransformersOptions", {
+            "dtype": "bfloat16", "device": None, "attn_implementation": None, "hf_overrides": {},
+            "trust_remote_code": False,
+        }),
+        ("ray.RayOptions", {"engine": "vllm", "copies": None, "gpus": None, "wait": 30.0}),
+        ("oracle.OracleOptions", {"seconds": 0.0, "fail": None, "crash": None}),
+        ("python.PythonOptions", {"function": None, "batch": 1}),
+    ],
+)  # fmt: skip
+def test_an_engine_has_these_options_unless_told_otherwise(
+    module: str, defaults: dict[str, object]
+) -> None:
+    name, options = module.split(".")
+    found = getattr(import_module(f"ruler_eval.running.{name}"), options)()
+    assert asdict(found) == defaults
