@@ -31,6 +31,10 @@ def test_the_version_is_the_installed_ones_and_the_datas(cli: Cli) -> None:
     assert succeeded(cli("--version")).stdout == said
 
 
+def test_a_version_that_is_asked_for_before_a_command_is_all_that_is_done(cli: Cli) -> None:
+    assert cli("--version", "list", "suites").stdout == cli("--version").stdout
+
+
 def test_the_script_and_the_contract_are_the_module(cli: Cli) -> None:
     script = Path(sys.executable).with_name("ruler-data")
     if not script.is_file():
