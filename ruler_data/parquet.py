@@ -67,9 +67,7 @@ def texts_array(texts: Iterable[str | Utf8]) -> pa.StringArray:
     return array
 
 
-def cut_text(
-    text: "bytes | NDArray[np.uint8]", ends: NDArray[np.int64] | Sequence[int]
-) -> pa.StringArray:
+def cut_text(text: bytes, ends: NDArray[np.int64]) -> pa.StringArray:
     """Return the pieces of a text, which end at these bytes, as an array; nothing is copied."""
     edges = np.concatenate([[0], ends]).astype(np.int32)
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(edges), pa.py_buffer(text))
@@ -86,20 +84,14 @@ def integers(array: pa.Array) -> NDArray[np.int64]:
     return np.from_dlpack(array).astype(np.int64)
 
 
-def to_table(rows: Sequence[Row | PackedRow], contexts: pa.StringArray | None = None) -> pa.Table:
-    """Return rows as a table, with other contexts if they are given.
+def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
+    """Return rows as a table.
 
     Raises:
         ValueError: a packed row's context is not UTF-8.
     """
-    if contexts is None:
-        contexts = texts_array([row.context for row in rows])
-    contexts.validate(full=True)
     columns = []
     for name, kind in _TYPES.items():
-        if name == "context":
-            columns.append(contexts)
-            continue
         values = [getattr(row, name) for row in rows]
         if kind == pa.string():
             columns.append(texts_array(values))

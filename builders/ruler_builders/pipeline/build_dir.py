@@ -10,11 +10,10 @@ import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
@@ -40,7 +39,7 @@ from ruler_data.manifest import (
     read_manifest_file,
 )
 from ruler_data.names import MOST_ROWS, config_file, quote
-from ruler_data.parquet import CANARY, SCHEMA, cut_text, to_table
+from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Qa, Task
 from ruler_data.version import DEFAULT_SEED
@@ -273,30 +272,19 @@ def write_rows(
 
 
 def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
-    """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row.
-
-    A table is valid until the next one is asked for: all share a buffer for their contexts, since
-    the system takes as long to provide memory for long texts as it takes to copy them.
-    """
-    buffer = np.empty(GROUP_BYTES, dtype=np.uint8)
+    """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row."""
     group = list[Row | PackedRow]()
-    ends = list[int]()
     size = 0
     for row in rows:
-        context = np.frombuffer(utf8(row.context), dtype=np.uint8)
-        if group and (len(group) == GROUP_ROWS or size + len(context) > GROUP_BYTES):
-            yield to_table(group, cut_text(buffer[:size], ends))
+        text = len(utf8(row.context))
+        if group and (len(group) == GROUP_ROWS or size + text > GROUP_BYTES):
+            yield to_table(group)
             group = []
-            ends = []
             size = 0
-        if len(context) > len(buffer):
-            buffer = np.empty(len(context), dtype=np.uint8)
-        buffer[size : size + len(context)] = context
-        size += len(context)
-        ends.append(size)
-        group.append(replace(row, context=""))  # type: ignore[arg-type]
+        group.append(row)
+        size += text
     if group:
-        yield to_table(group, cut_text(buffer[:size], ends))
+        yield to_table(group)
 
 
 def parquet_options(task: Task) -> dict[str, object]:
