@@ -22,6 +22,7 @@ from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.metrics import clean, score_row
 from ruler_eval.scoring.scorer import depths_of, shown_of
+from ruler_eval.scoring.wording import denies
 from tests.commands import succeeded
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target
@@ -361,3 +362,23 @@ def test_a_needle_of_an_imported_row_stands_at_its_share_of_the_context() -> Non
     one = replace(written("0123456789" * 10, "?", "x"), evidence=(Span(25, 30), Span(99, 100)))
     assert depths_of(one) == [0.25, 0.99]
     assert depths_of(replace(one, haystack=Span(20, 40))) == [0.25, 79 / 20]
+
+
+@pytest.mark.parametrize(
+    ("said", "denied", "without_names"),
+    [
+        ("I couldn't find it.", True, True),
+        ("Sorry, the text does not mention a number.", True, True),
+        ("Norway", False, False),
+        ("It was not Ann.", False, True),
+        ("NO", False, True),
+        ("It isn\u2019t Ann.", False, True),
+        ("no-one", False, False),
+        ("Not Ann. Not Bob. Not Carl.", False, False),  # many sentences, which tell something
+        ("Ann", False, False),
+    ],
+)
+def test_a_text_denies_that_the_answer_is_there(
+    said: str, denied: bool, without_names: bool
+) -> None:
+    assert (denies(said), denies(said, names=False)) == (denied, without_names)

@@ -295,3 +295,23 @@ def test_what_a_server_cannot_be_sent_is_refused(
     server: FakeServer, ask: Ask, more: tuple[str, ...], error: str
 ) -> None:
     assert error in refusal(ask(*more)) and not server.seen
+
+
+def test_a_server_that_changes_its_model_or_counts_nothing_says_so_once(
+    tmp_path: Path, server: FakeServer, ask: Ask
+) -> None:
+    server.reads = lambda body: None
+    server.names = lambda body: {"model": "m-2" if len(server.seen) > 9 else "m-1"}
+    done = ask(concurrency=1)
+    place = f"127.0.0.1:{server.port}"
+    told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    models = (
+        "answers came from 'm-1', and now from 'm-2': a run is of one model, all others' rows are "
+        "unanswered; stop, and name one version with --model (an alias moves to newer ones)"
+    )
+    nobody = "counts no prompt tokens; nobody knows whether it reads them all"
+    for text in (models, nobody):
+        (line,) = [line for line in told if line.endswith(text)]
+        assert place in line
+    unanswered = [line for line in lines(tmp_path) if line["error"]]
+    assert not unanswered and len(answered(tmp_path)) == 12  # what counts is settled later
