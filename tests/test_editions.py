@@ -1,11 +1,16 @@
 """`--edition upstream-...`: built, verified, run and reported like any folder, and never mixed."""
 
+import hashlib
+import json
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from ruler_builders import verify
+from ruler_builders.upstream import EDITIONS, Arguments, UpstreamSources, replay
+from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
@@ -14,6 +19,7 @@ from tests import commands
 from tests.commands import Done
 from tests.conftest import Cli
 from tests.tampering import edit_manifest
+from tests.test_golden import compare
 
 #: Tasks that need no texts.
 TASK_NAMES = ("niah_single_1", "vt", "cwe", "fwe")
@@ -127,3 +133,25 @@ def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, c
 def evaluate(*arguments: object) -> Done:
     """Run a command of `ruler-eval` to its end."""
     return commands.run("ruler-eval", *arguments)
+
+
+def test_rows_of_editions_at_other_lengths_are_golden() -> None:
+    """Of a tokenizer that counts words and letters, at lengths with other steps and lists."""
+
+    def count(text: str) -> int:
+        return len(text.split()) + len(text) // 16
+
+    found: dict[str, object] = {}
+    tasks = (*TASK_NAMES, "niah_multikey_2", "niah_multikey_3")
+    for edition, name, length in product(EDITIONS.values(), tasks, (256, 1024, 2048)):
+        arguments = Arguments(edition, TASKS[name], length, 2, seed=42)
+        try:
+            rows = [*replay(arguments, UpstreamSources(None), count)]
+        except (RulerError, UsageError) as error:
+            found[f"{edition.name} {name} {length}"] = str(error).partition(": at size")[0]
+            continue
+        texts = [[row.index, row.input, row.outputs, row.length] for row in rows]
+        digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+        lengths = [row.length for row in rows]
+        found[f"{edition.name} {name} {length}"] = [*lengths, digest]
+    compare("upstream-words.json", json.dumps(found, indent=1) + "\n")

@@ -321,3 +321,13 @@ def test_a_member_of_a_wheel_is_the_pinned_one(tmp_path: Path) -> None:
     assert str(lacking.value) == (
         f"{str(path)!r}: holds no others (KeyError); give the wheel of texts-for-tests 1.0"
     )
+
+
+def test_a_proxy_that_is_no_address_is_named_before_any_place_is_asked(
+    index: Index, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index.url())
+    monkeypatch.setenv("HTTPS_PROXY", "::::")
+    with pytest.raises(RulerError, match=r"^HTTPS_PROXY=::::: is not the address of a proxy, e\.g"):
+        fetch(index.wheel, tmp_path / "a.whl")
+    assert not index.seen
