@@ -28,7 +28,7 @@ import numpy as np
 import ruler_builders
 import ruler_eval
 from ruler_cli import pages_length
-from ruler_data.tokenizers.counters import Ids
+from ruler_data.tokenizers.protocol import Ids
 from ruler_eval import Generation, Request
 from ruler_eval.engine_check.verdict import (
     ANYWHERE,

@@ -24,7 +24,8 @@ from ruler_builders.tasks import draw
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.suites import RULER
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import (
+from ruler_data.tokenizers.hf import TokenizerFile
+from ruler_data.tokenizers.protocol import (
     FUZZ,
     Counter,
     CounterName,
@@ -34,7 +35,6 @@ from ruler_data.tokenizers.counters import (
     decoded,
     gigatoken_counter,
 )
-from ruler_data.tokenizers.hf import TokenizerFile
 from tests.conftest import LETTERS, Cli
 from tests.rows import counted
 

@@ -21,7 +21,7 @@ from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.suites import load_suite
 from ruler_data.tasks import Qa, task_of
-from ruler_data.tokenizers.counters import Text, decoded
+from ruler_data.tokenizers.protocol import Text, decoded
 from tests.builds import run
 from tests.commands import one_line
 from tests.conftest import Cli

@@ -21,7 +21,7 @@ from ruler_builders.sources import Library
 from ruler_data import TASKS, Row
 from ruler_data.parquet import NO_SPANS, SCHEMA, to_table
 from ruler_data.row import PackedRow, Span, serialize
-from ruler_data.tokenizers.counters import Text
+from ruler_data.tokenizers.protocol import Text
 from tests.conftest import LETTERS
 from tests.rows import counted, target
 

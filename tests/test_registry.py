@@ -17,8 +17,8 @@ from ruler_data import RulerError, UsageError
 from ruler_data.index import Sibling
 from ruler_data.packages import Member, Wheel, read_member
 from ruler_data.tokenizers import load_tokenizer, protocol
-from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
+from ruler_data.tokenizers.protocol import FUZZ
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
 from ruler_data.tokenizers.tiktoken import read_ranks, tokenizer_json
 from tests.commands import succeeded

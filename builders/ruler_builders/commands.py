@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.catalogue import Downloads
     from ruler_data.suites import Suite
-    from ruler_data.tokenizers.counters import CounterName
+    from ruler_data.tokenizers.protocol import CounterName
 
 #: Called with the name of a config and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]

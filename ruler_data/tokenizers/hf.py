@@ -26,16 +26,18 @@ from ruler_data.files import (
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.chat_template import TemplateError, first_line, run_template
-from ruler_data.tokenizers.counters import (
+from ruler_data.tokenizers.protocol import (
+    PLAIN,
     Counter,
+    Fast,
     Ids,
     Probes,
+    PromptTokenizer,
     Text,
     check_parity,
     decoded,
     gigatoken_counter,
 )
-from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 
 P = ParamSpec("P")
 T = TypeVar("T")

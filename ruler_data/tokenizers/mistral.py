@@ -25,16 +25,19 @@ from ruler_data.files import (
 )
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.counters import (
+from ruler_data.tokenizers.protocol import (
+    PLAIN,
     Counter,
+    Fast,
     Ids,
     Probes,
+    PromptTokenizer,
     Text,
     check_parity,
     decoded,
     gigatoken_counter,
+    installed,
 )
-from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer, installed
 from ruler_data.tokenizers.tiktoken import tokenizer_json
 
 if TYPE_CHECKING:

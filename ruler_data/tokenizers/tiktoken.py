@@ -15,14 +15,18 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.network import download
-from ruler_data.tokenizers.counters import (
+from ruler_data.tokenizers.protocol import (
+    NO_PROBES,
+    PLAIN,
     Counter,
     CounterName,
+    Fast,
     Ids,
     Probes,
+    PromptTokenizer,
     decoded,
+    installed,
 )
-from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer, installed
 
 if TYPE_CHECKING:
     import tiktoken

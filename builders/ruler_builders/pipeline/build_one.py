@@ -26,8 +26,7 @@ from ruler_data.parquet import read_rows
 from ruler_data.row import PackedRow, no_cycles, utf8
 from ruler_data.tasks import TASKS, Qa, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import Text
-from ruler_data.tokenizers.protocol import template_reserve
+from ruler_data.tokenizers.protocol import Text, template_reserve
 
 #: Tokens of a build from which loading a fast counter (half a second) saves more than it costs.
 WORTHWHILE = 2**18

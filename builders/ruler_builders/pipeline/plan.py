@@ -22,7 +22,7 @@ from ruler_data.names import (
 )
 from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
 from ruler_data.tasks import TASKS, Task
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.protocol import CounterName
 from ruler_data.version import DEFAULT_SEED
 
 #: Longest row, in tokens. cwe and needle haystacks draw from six million compound words; a longer

@@ -16,8 +16,7 @@ from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, UpstreamRow
 from ruler_data.row import PackedRow, Row, Span, utf8
 from ruler_data.tasks import Cwe, Niah, Params, Qa, Vt
-from ruler_data.tokenizers.counters import Text
-from ruler_data.tokenizers.protocol import PromptTokenizer
+from ruler_data.tokenizers.protocol import PromptTokenizer, Text
 
 #: Characters of a prompt that show whether it begins with BOS.
 STARTS = 100

@@ -18,7 +18,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import near, quote
 from ruler_data.row import Row, question_digest
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_data.tokenizers.counters import Ids
+from ruler_data.tokenizers.protocol import Ids
 from ruler_eval.running.answers import LARGEST, Answer, Key, why_unanswered
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.models import Model

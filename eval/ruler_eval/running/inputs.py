@@ -19,7 +19,7 @@ from ruler_data.procedures import Procedure, find_procedure
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import WORTHWHILE, Ids
+from ruler_data.tokenizers.protocol import WORTHWHILE, Ids
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.data import Dataset, open_dataset

@@ -21,7 +21,7 @@ from ruler_data.errors import UsageError
 if TYPE_CHECKING:
     from ruler_data.row import Row
     from ruler_data.tokenizers import PromptTokenizer
-    from ruler_data.tokenizers.counters import Ids
+    from ruler_data.tokenizers.protocol import Ids
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
