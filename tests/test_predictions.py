@@ -19,7 +19,8 @@ import ruler_builders
 import ruler_data
 import ruler_eval
 from ruler_data.errors import RulerError
-from ruler_data.layouts import records_of_csv
+from ruler_data.layouts import Place, ToolAnswer, records_of_csv
+from ruler_eval.scoring.inputs import _config_of
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.
@@ -121,3 +122,20 @@ def test_a_damaged_file_is_one_line(data: Path, tmp_path: Path) -> None:
 
 def rows_of(data: Path, config: str) -> list[dict[str, Any]]:
     return ruler_data.load(data, config).to_records()
+
+
+def test_a_prediction_is_of_the_config_that_its_names_tell() -> None:
+    def of(task: str, length: int | None) -> ToolAnswer:
+        return ToolAnswer(Place(Path("a/vt.jsonl"), 3), "plain", task, length, 0, 0, "x")
+
+    configs = ["vt_4096", "vt_8192", "cwe_4096", "own_2"]
+    assert _config_of(of("vt", 8192), configs) == "vt_8192"
+    assert _config_of(of("fwe", 4096), configs) == "fwe_4096"
+    assert _config_of(of("cwe", None), configs) == "cwe_4096"
+    assert _config_of(of("own_2", None), configs) == "own_2"
+    with pytest.raises(RulerError) as error:
+        _config_of(of("vt", None), configs)
+    assert str(error.value) == (
+        f"{Place(Path('a/vt.jsonl'), 3)}: the file name has no config; name it CONFIG.jsonl, e.g. "
+        "vt_4096.jsonl"
+    )

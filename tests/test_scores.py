@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ruler_report
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
@@ -475,3 +476,13 @@ def test_scores_are_their_own_scores_and_nothing_else_is_a_run(scored: Path) -> 
     assert load_scores(scores) is scores
     with pytest.raises(UsageError, match=r"given as its folder, its scores\.parquet"):
         load_scores(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("token", ["", "hf_x"])
+def test_a_publication_that_is_only_planned_says_whether_access_could_be_checked(
+    token: str, scored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    found = ruler_report.publish(scored, repo="org/predictions", dry_run=True)
+    told = () if token else ("there is no token, so write access was not checked",)
+    assert found.notes == told and any("org/predictions" in line for line in found.lines)

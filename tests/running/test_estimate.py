@@ -17,6 +17,8 @@ from ruler_eval.running.models import (
     with_overrides,
     with_yarn_window,
 )
+from ruler_eval.running.openai import _card_of
+from ruler_eval.running.ray import Room
 from ruler_eval.running.spending import Prices
 
 LLAMA_8B: dict[str, object] = {
@@ -244,3 +246,25 @@ def test_an_engine_has_these_options_unless_told_otherwise(
     name, options = module.split(".")
     found = getattr(import_module(f"ruler_eval.running.{name}"), options)()
     assert asdict(found) == defaults
+
+
+@pytest.mark.parametrize(
+    ("room", "copies", "bundles", "text"),
+    [
+        (Room(0, False, [8]), 1, [{"CPU": 1, "GPU": 0}], "1 CPU"),
+        (Room(2, False, [8, 3, 1]), 5, [{"CPU": 1, "GPU": 2}], "2 GPUs on one node"),
+        (Room(4, False, [3]), 1, [{"CPU": 1, "GPU": 4}], "4 GPUs on one node"),
+        (Room(3, True, [2, 5]), 2, [{"CPU": 1, "GPU": 1}, {"GPU": 1}, {"GPU": 1}], "3 GPUs"),
+        (Room(9, True, [2, 5]), 1, [{"CPU": 1, "GPU": 1}, *[{"GPU": 1}] * 8], "9 GPUs"),
+    ],
+)
+def test_a_cluster_holds_so_many_copies_of_a_model(
+    room: Room, copies: int, bundles: list[dict[str, int]], text: str
+) -> None:
+    assert (room.copies, room.bundles, str(room)) == (copies, bundles, text)
+
+
+def test_a_servers_card_is_that_of_the_model_or_of_its_only_one() -> None:
+    cards = [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]
+    assert _card_of("b", cards) == cards[1] and _card_of("c", cards) == {}
+    assert _card_of("c", cards[:1]) == cards[0] and _card_of("c", []) == {}
