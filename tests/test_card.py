@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from difflib import ndiff
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,10 +14,11 @@ from markdown_it import MarkdownIt
 from ruler_builders.card import Address, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
-from ruler_data.manifest import Manifest, SourceInfo
+from ruler_data.manifest import LOCAL_COPY, Manifest, SourceInfo
 from ruler_data.parquet import CANARY, read_rows, to_table
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
+from tests.test_golden import compare
 
 #: The lengths of the paper.
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
@@ -149,3 +151,52 @@ def test_a_published_card_links_the_code_once_its_owner_is_named(builds: Builds)
     for place, linked in ((Address("org/ruler", "v1.0.0", address), True), (None, False)):
         card = card_files(manifest, folder.joinpath, place)["README.md"].decode()
         assert (f"[ruler-data]({address})" in card, f"git+{address}" in card) == (linked, linked)
+
+
+def test_what_a_card_says_of_other_datasets_is_golden(builds: Builds) -> None:
+    """Each line in which it differs from the card of a plain build."""
+    folder = builds("vt,fwe")
+    built = manifest_of(folder)
+    infos = {name: replace(info, bytes=10_000, digest=name) for name, info in built.configs.items()}
+    plain = replace(built, configs=infos, data_version="1.0.0", package_version="1.0.0")
+    tokenizer = replace(plain.tokenizer, engine="x", files={}, identity="")
+    source = SourceInfo(
+        "squad", "SQuAD", "real", "https://s", "5" * 64, "CC-BY-SA-4.0", "A", True, "d"
+    )
+    more = replace(
+        infos["vt_1024"], rows=2_000, exhausted=("essays repeat",), audit={"defect": "1"}
+    )
+    published = Address("org/ruler", "v1.2.3", "https://code.example/x")
+    changes: dict[str, dict[str, object]] = {
+        "published": {},
+        "published with siblings": {"siblings": {"org/ruler": "llama3", "org/ruler-x": "x"}},
+        "an edition": {"edition": "upstream-2025-01"},
+        "an edition with a template": {
+            "edition": "upstream-2026-07", "chat_template": "meta-llama3",
+        },
+        "imported": {"edition": "imported", "sources": (source,)},
+        "a private seed": {"seed": 2**63},
+        "room for reasoning": {"tokenizer": replace(tokenizer, extra_reserve=4096)},
+        "a mirror": {
+            "tokenizer": replace(tokenizer, hub_id="o/t", revision="r", mirror="m/t at 1"),
+        },
+        "a local copy": {"tokenizer": replace(tokenizer, name="llama3", mirror=LOCAL_COPY)},
+        "a real source": {"sources": (source,)},
+        "a sample": {"sources": (replace(source, kind="sample"),)},
+        "texts of a user": {"sources": (replace(source, kind="own", licence="unknown"),)},
+        "a source not pinned": {"sources": (replace(source, pinned=False, detail="other"),)},
+        "more rows": {"configs": {**infos, "vt_1024": more}},
+        "a suite": {"suite": "mine"},
+    }  # fmt: skip
+    plain = replace(plain, tokenizer=tokenizer)
+    before = card_files(plain, folder.joinpath)
+    lines = list[str]()
+    for name, changed in changes.items():
+        address = published if name.startswith("published") else None
+        changed_manifest = replace(plain, **changed)  # type: ignore[arg-type]
+        files = card_files(changed_manifest, folder.joinpath, address)
+        for file, data in files.items():
+            old, new = (text.decode().splitlines() for text in (before[file], data))
+            different = [line for line in ndiff(old, new) if line[0] in "+-"]
+            lines += [f"## {name}: {file}", *different, ""]
+    compare("cards.txt", "\n".join(lines))
