@@ -198,3 +198,55 @@ def test_a_server_that_is_gone_ends_the_run(frozen: Path, tmp_path: Path, golden
     with FakeServer(golden, port=server.port):
         succeeded(evaluate(*command))
     assert_golden(frozen, tmp_path)
+
+
+#: What an API is sent beside prompt and model, in which field the prompt is, and the options.
+BODIES = [
+    ("completion", "completions", "prompt", {}),
+    ("base", "text", "prompt", {}),
+    ("chat", "chat", "messages", {"chat_template_kwargs": {"enable_thinking": False}}),
+    ("completion", "completions", "prompt", {"stream": True,
+                                             "stream_options": {"include_usage": True}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("protocol", "api", "field", "more"), BODIES)
+def test_a_request_has_these_fields_and_no_other(
+    server: FakeServer, ask: Ask, protocol: str, api: str, field: str, more: Body
+) -> None:
+    server.say = lambda body: "x"
+    server.reads = lambda body: None
+    options = ["--protocol", protocol, "--option", f"api={api}", "--option", "tolerance=1"]
+    if "stream" in more:
+        options += ["--option", "stream=true"]
+    ask(*options)
+    neutral = {
+        "temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "presence_penalty": 0.0,
+        "frequency_penalty": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0, "rep_pen": 1.0,
+        "no_repeat_ngram_size": 0, "dry_multiplier": 0.0, "xtc_probability": 0.0, "typical_p": 1.0,
+        "mirostat": 0, "min_tokens": 1, "skip_special_tokens": False,
+    }  # fmt: skip
+    rows = [body for body in server.seen if body["max_tokens"] == 30]  # the others are calibration
+    assert len(rows) == 12
+    for body in rows:
+        prompt = body.pop(field)
+        assert body == {"model": "m", "max_tokens": 30, **neutral, **more}
+        if api == "chat":
+            ((role, content),) = [(turn["role"], turn["content"]) for turn in prompt]
+            assert role == "user" and content.endswith("in the text above.")
+        else:
+            assert isinstance(prompt, str if api == "text" else list)
+
+
+def test_samples_have_a_seed_each_and_a_user_s_fields_go_before_the_neutral_ones(
+    server: FakeServer, ask: Ask
+) -> None:
+    server.say = lambda body: "x"
+    sampled = ("--samples", 2, "--temperature", 0.6, "--top-p", 0.9, "--option",
+               'body={"top_k": 40, "min_p": null, "user": "me"}')  # fmt: skip
+    ask(*sampled)
+    bodies = server.seen[-24:]
+    for body in bodies:
+        assert (body["temperature"], body["top_p"], body["top_k"]) == (0.6, 0.9, 40)
+        assert body["user"] == "me" and "min_p" not in body
+    assert len({body["seed"] for body in bodies}) == 24
