@@ -348,14 +348,8 @@ class RunFolder:
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
         """Return the record of each row: the first answer of the run's model, else the last error.
 
-        `torn` as in `records`.
-        """
-        return settle(self.records(torn))
-
-    def records(self, torn: list[str] | None = None) -> list[Answer]:
-        """Return all records of the run, in the order of their files and lines.
-
-        Answers in journals of another run, and to rows that the run has not, do not count.
+        Records are taken in the order of their files and lines. Answers in journals of another run,
+        and to rows that the run has not, do not count.
 
         Args:
             torn: where to add a note of each line or file that is ignored.
@@ -380,7 +374,7 @@ class RunFolder:
             notes += ignored
         for name, number in foreign.items():
             notes.append(f"{name}: {counted(number, 'answer')} of another run; ignored")
-        return records
+        return settle(records)
 
 
 def _differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
