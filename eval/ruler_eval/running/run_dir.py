@@ -200,7 +200,8 @@ def read_info(folder: Path) -> RunInfo:
         body = read_bytes(path, RUN_BYTES)
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
     except ValidationError as error:
-        raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
+        reason = f"not a run: {faults(error)}; run it again into a new folder"
+        raise RulerError(path, reason) from error
     recorded = json.loads(body).get("fingerprint", run.fingerprint)
     if recorded != run.fingerprint:
         difference = f"its fingerprint is {recorded}, that of its content {run.fingerprint}"
