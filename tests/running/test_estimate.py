@@ -3,11 +3,13 @@
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ruler_data.errors import UsageError
 from ruler_eval.running.check import Cost, Diagnosis, Finding, cache_bytes
+from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.models import (
     Model,
     identify,
@@ -268,3 +270,58 @@ def test_a_servers_card_is_that_of_the_model_or_of_its_only_one() -> None:
     cards = [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]
     assert _card_of("b", cards) == cards[1] and _card_of("c", cards) == {}
     assert _card_of("c", cards[:1]) == cards[0] and _card_of("c", []) == {}
+
+
+def generate(request: object) -> str:
+    return ""
+
+
+#: Options of a run, and why they cannot be.
+CONFLICTS: list[tuple[dict[str, Any], str]] = [
+    ({"top_p": 0.0, "temperature": 0.5}, "top_p 0: keeps no token; give a share over 0"),
+    ({"top_p": 0.5}, "top_p 0.5: needs a temperature over 0"),
+    ({"top_p": 0.5, "temperature": 0.0}, "top_p 0.5: needs a temperature over 0"),
+    ({"temperature": 0.5, "generate": generate},
+     "temperature: engine python samples by itself; give its function an --option"),
+    ({"samples": 2}, "samples 2: greedy answers are all the same; add a temperature"),
+    ({"samples": 2, "temperature": 0.0}, "samples 2: greedy answers are all the same; add a temp"),
+    ({"engine": "openai", "generate": generate},
+     "generate: engine openai calls no function; leave --engine out"),
+    ({"engine": "ray", "base_url": "http://x"},
+     "--base-url is for engine openai; leave it or --engine ray out"),
+    ({"rows": "0"}, "rows '0': write a number from 1, or LENGTH:ROWS (4k:40,8k:20)"),
+    ({"rows": "4k:1,4096:2"}, "rows '4k:1,4096:2': names a length twice"),
+    ({"prices": "1"}, "--prices '1': write two numbers from 0, of a million tokens read and "),
+    ({"prices": "1,-1"}, "--prices '1,-1': write two numbers from 0"),
+    ({"prices": "1,inf"}, "--prices '1,inf': write two numbers from 0"),
+    ({"prices": "1,2,3"}, "--prices '1,2,3': write two numbers from 0"),
+    ({"options": ["a=1", "a=2"]}, "--option 'a=2': given twice"),
+    ({"options": ["a"]}, "--option 'a': write NAME=VALUE"),
+    ({"options": ["a-b=1"]}, "--option 'a-b=1': write NAME=VALUE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "why"), CONFLICTS)
+def test_options_that_contradict_each_other_are_refused_with_what_to_do(
+    options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        EvalConfig("data", **options)
+    assert str(error.value).startswith(why)
+
+
+def test_options_that_stand_alone_decide_others() -> None:
+    plain = EvalConfig("data")
+    assert (plain.engine, plain.protocol, plain.samples, plain.prices) == (
+        "vllm", "completion", 1, None
+    )  # fmt: skip
+    assert EvalConfig("data", generate=generate, samples=2).engine == "python"
+    assert EvalConfig("data", base_url="http://x").engine == "openai"
+    assert EvalConfig("data", engine="oracle", samples=2).samples == 2
+    sampled = EvalConfig("data", temperature=0.5, top_p=1.0, samples=3, prices="1.25, 10")
+    assert sampled.prices == (1.25, 10.0)
+    texts = ["a=1", "b=true", "c=None", "d=x=y", 'e={"f": [1]}', "g=.5", "h=False", "i=5.", "j="]
+    assert EvalConfig("data", options=texts).settings == {
+        "a": 1, "b": True, "c": None, "d": "x=y", "e": {"f": [1]}, "g": 0.5, "h": False, "i": 5.0,
+        "j": "",
+    }  # fmt: skip
