@@ -8,11 +8,13 @@ import pytest
 
 from ruler_builders.exchange.check_blacklist import entry, find
 from ruler_builders.exchange.identify import NONE, Identities, Identity
+from ruler_builders.exchange.imports import Imported
 from ruler_builders.exchange.layouts import OtherRow, find_files, new_folder, read_file
 from ruler_builders.exchange.layouts import task_of_answer as told
 from ruler_data import TASKS, RulerError, UsageError
 from tests.conftest import Cli
 from tests.rows import make
+from tests.test_manifest import BASE
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -189,3 +191,19 @@ def test_a_command_that_contradicts_itself_is_refused_in_one_line(
     done = cli(*arguments)
     assert done.returncode == 2 and done.stderr.startswith(f"ruler-data: {said}"), done.stderr
     assert done.stderr.count("\n") == 1 and not any(tmp_path.iterdir())
+
+
+def test_an_import_ends_with_a_table_of_what_is_wrong() -> None:
+    defects: dict[str, dict[str, str]] = {name: {} for name in BASE.configs}
+    defects["vt_8192"] = {"an answer is listed twice": "1 of 3 rows", "odd": "2 of 3 rows"}
+    done = Imported(Path("out"), BASE, defects, ("a line 3: no", "a line 5: no"))
+    assert str(done).splitlines() == [
+        "# RULER rows of SQuAD", "", f"sha256 {'5' * 64}; .", "",
+        "| config | rows | fill min | fill mean | found |", "|---|--:|--:|--:|---|",
+        "| vt_4096 | 3 | 0.99 | 1.00 | nothing |",
+        "| vt_8192 | 3 | 0.99 | 1.00 | an answer is listed twice: 1 of 3 rows; odd: 2 of 3 rows |",
+        "| qa_1_8192 | 3 | 0.99 | 1.00 | nothing |", "",
+        "Rows left out: 2.", "", "- a line 3: no", "- a line 5: no",
+        "out: 3 configs, 9 rows imported",
+    ]  # fmt: skip
+    assert done.to_record() == {"configs": defects, "skipped": done.skipped}

@@ -6,10 +6,16 @@ out once more, apart from the code that makes prompts.
 
 import re
 from collections import Counter
+from itertools import product
+from typing import Any
 
 import pytest
 
+from ruler_builders import prompts
+from ruler_builders.prompts import PromptTemplate
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Vt
 from tests.rows import make
+from tests.test_golden import compare
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 # task -> kind of values, keys asked, values of each; what the haystack holds, `tests/proof` counts
@@ -167,3 +173,30 @@ def test_qa_prompts_are_upstreams(task: str) -> None:
     assert all(documents.count(gold) == 1 for gold in golds)
     assert len(golds) == (1 if task == "qa_1" else 2)
     assert any(row.outputs[0] in gold for gold in golds)
+
+
+def test_prompts_of_all_parameters_are_golden() -> None:
+    """Those of RULER are upstream's; a suite of a user may ask in any of the other ways."""
+    forms = list[tuple[object, PromptTemplate]]()
+    for instruction, place, several, none in product(
+        ("upstream", "short", "long"), ("after", "before", "around"), (1, 2), ("no", "possible")
+    ):
+        given: dict[str, Any] = {
+            "instruction": instruction, "question_at": place, "values": several, "none": none,
+            "value_type": "uuids" if several == 1 else "words",
+        }  # fmt: skip
+        params = Niah("noise", **given)
+        forms.append((params, prompts.niah(params, "a, and b")))
+    for niah in (
+        Niah("noise", values=3, ordinal=True), Niah("noise", wording="associated", keys=2),
+        Niah("noise", values=3, ordinal=True, instruction="long"),
+    ):  # fmt: skip
+        forms.append((niah, prompts.niah(niah, "a", "third" if niah.ordinal else "")))
+    forms += [(vt, prompts.vt(vt, "12345", 5)) for vt in (Vt(), Vt(order="scrambled"))]
+    cwes = (Cwe(), Cwe(common=7), Cwe(ask="count", example=False))
+    forms += [(cwe, prompts.cwe(cwe, "kettle")) for cwe in cwes]
+    forms += [(fwe, prompts.fwe(fwe)) for fwe in (Fwe(), Fwe(top=10))]
+    forms += [(qa, prompts.qa(qa, "who?")) for qa in (Qa("squad"), Qa("squad", "none"))]
+    forms += [(graph, prompts.graph(graph, "ABCDE"))
+              for graph in (Graph("parents"), Graph("within", steps=3))]  # fmt: skip
+    compare("prompts.txt", "\n\n".join(f"{params}\n{form}" for params, form in forms) + "\n")
