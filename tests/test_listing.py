@@ -226,3 +226,10 @@ def test_defects_are_counted_with_how_often_they_are() -> None:
         replace(ROW, context=text, evidence=(Span(3, 5),)) for text in ("1. aa", "1. bb", "7. cc")
     ]
     assert measure_defects(TASKS["cwe"], listed) == {"different layouts": "2 in 3 rows"}
+
+
+def test_a_row_names_itself() -> None:
+    named = replace(ROW, index=17, question="What?\n", config="vt_4096")
+    assert (ROW.id, named.id) == ("vt/0", "vt_4096/17")
+    assert repr(named) == "<Row vt_4096/17: 90 tokens, 'What?\\n'>"
+    assert replace(named, config="") == replace(named, config="x")
