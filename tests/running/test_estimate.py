@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from ruler_data import Row
 from ruler_data.errors import UsageError
+from ruler_data.row import Span
 from ruler_eval.running.check import Cost, Diagnosis, Finding, cache_bytes
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.models import (
@@ -20,6 +22,7 @@ from ruler_eval.running.models import (
     with_yarn_window,
 )
 from ruler_eval.running.openai import _card_of
+from ruler_eval.running.prompts import PROTOCOLS, PromptFormat, ProtocolName
 from ruler_eval.running.ray import Room
 from ruler_eval.running.spending import Prices
 
@@ -325,3 +328,31 @@ def test_options_that_stand_alone_decide_others() -> None:
         "a": 1, "b": True, "c": None, "d": "x=y", "e": {"f": [1]}, "g": 0.5, "h": False, "i": 5.0,
         "j": "",
     }  # fmt: skip
+
+
+ROW = Row(0, "vt", "text\n", "what?", " It is", ("x",), 30, 100, (Span(0, 4),), Span(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "more", "turn", "opening"),
+    [
+        ("completion", {}, "text\nwhat?", " It is"),
+        ("base", {}, "text\nwhat?", " It is"),
+        ("chat", {}, "text\nwhat?", ""),
+        ("thinking", {}, "text\nwhat?", ""),
+        ("chat", {"prefix_in_turn": True}, "text\nwhat? It is", ""),
+        ("completion", {"prefix_in_turn": True}, "text\nwhat?", " It is"),
+        ("completion", {"no_context": True}, "what?", " It is"),
+        ("chat", {"no_context": True, "prefix_in_turn": True}, "what? It is", ""),
+    ],
+)
+def test_a_protocol_makes_a_turn_and_what_opens_the_answer(
+    protocol: ProtocolName, more: dict[str, bool], turn: str, opening: str
+) -> None:
+    prompts = PromptFormat(PROTOCOLS[protocol], 0, **more)
+    assert prompts.parts(ROW) == (turn, opening)
+    shown = prompts.prompt_row(ROW)
+    assert shown.context + shown.question == turn and shown.outputs == ROW.outputs
+    without = ((), None)
+    kept = (ROW.evidence, ROW.haystack)
+    assert (shown.evidence, shown.haystack) == (without if "no_context" in more else kept)
