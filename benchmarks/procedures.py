@@ -247,15 +247,18 @@ def _unpacked(options: argparse.Namespace) -> Path:
 
 def chat(options: argparse.Namespace) -> Body:
     """Return how NVIDIA's harness asks in chat and how a run does, and the scores of both."""
-    export, tool = options.work / "export", options.checkout / "long_context_eval"
-    ruler_builders.export(options.own, tool="upstream", out=export)
+    rows_folder, tool = options.work / "rows", options.checkout / "long_context_eval"
     (length,) = {config.rpartition("_")[2] for config in ruler_data.load(options.own)}
+    for config, rows_of_config in ruler_data.load(options.own).items():
+        place = rows_folder / config.rpartition("_")[0] / "validation.jsonl"
+        place.parent.mkdir(parents=True)
+        place.write_text("".join(f"{json.dumps(_as_upstream(row))}\n" for row in rows_of_config))
     answers, requests = options.work / length / "pred", list[list[Body]]()
     with words() as (port, bodies):
         for config in ruler_data.load(options.own):
             _script(
                 options.checkout, tool / "pred" / "call_api.py",
-                data_dir=export / length / "data", save_dir=answers, benchmark="synthetic",
+                data_dir=rows_folder, save_dir=answers, benchmark="synthetic",
                 task=config.rpartition("_")[0], server_type="generic_oai_server",
                 generic_oai_server_url=f"http://127.0.0.1:{port}/v1/chat/completions",
                 generic_oai_server_mode="chat", model_name_or_path="words", temperature=0.0,
@@ -289,6 +292,12 @@ def chat(options: argparse.Namespace) -> Body:
         **_both(answers, options, "chat"),
         "our run": _records(ruler_eval.score(options.work / "run")),
     }
+
+
+def _as_upstream(row: ruler_data.Row) -> Body:
+    """Return a row as `call_api.py` reads it."""
+    columns = {"index": row.index, "input": row.prompt, "outputs": row.outputs}
+    return {**columns, "length": row.length}
 
 
 #: The commit of NVIDIA/RULER, and the fields of a request that decide on an answer.

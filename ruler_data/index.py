@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import parse_json, read_bytes
@@ -218,6 +219,7 @@ class FindResult:
 
     Attributes:
         model: as it was given.
+        repo: that was looked in; None for no repo.
         tokenizer: of the model; None if it is not available and an index lists the model's id.
         release: that holds the rows; None if there is none.
         build: command that builds rows for it.
@@ -225,10 +227,40 @@ class FindResult:
     """
 
     model: str
+    repo: str | None
     tokenizer: TokenizerInfo | None
     release: Sibling | None
     build: str
     note: str = ""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """By which an index knows the tokenizer."""
+        if self.tokenizer is None:
+            return None
+        return self.tokenizer.identity or self.tokenizer.fingerprint
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the release and its snippets."""
+        names = ("model", "fingerprint", "load", "run", "build", "note")
+        release = self.release and asdict(self.release)
+        return {"release": release, **{name: getattr(self, name) for name in names}}
+
+    def __str__(self) -> str:
+        release = self.release
+        fingerprint = self.fingerprint or "not available; the index lists the model"
+        head = f"tokenizer of {self.model}: {fingerprint}"
+        if self.note:
+            head = f"{self.model}: {self.note}"
+        if release:
+            where = f"{release.repo} {release.tag}, commit {release.commit}"
+            if release.reserve:
+                where += f", {release.reserve:,} tokens kept free"
+            return "\n".join([head, where, f"  {self.load}", f"  {self.run}"])
+        none = "no repo to look in (--in org/ruler)"
+        if self.repo:
+            none = f"{self.repo}: no rows for it"
+        return "\n".join([head, f"{none}; build them:", f"  {self.build}"])
 
     @property
     def load(self) -> str:
@@ -327,7 +359,7 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
     except UsageError:
         if listed is None and not note:
             raise
-        return FindResult(model, None, listed, build, note)
+        return FindResult(model, repo, None, listed, build, note)
     release = index.of_tokenizer(info, reserve)
     if release is None and listed is not None:
         from ruler_data.terminal import warn
@@ -338,4 +370,4 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fin
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
             "template that is not the model's; `ruler-eval run --check` says by how many tokens"
         )
-    return FindResult(model, info, release, build, note)
+    return FindResult(model, repo, info, release, build, note)

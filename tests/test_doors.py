@@ -439,7 +439,7 @@ OPTIONS: dict[Function, dict[str, Any]] = {
         "tasks": "niah_single_2,qa_1,qa_2", "lengths": "4096", "rows": 1, "out": "OUT",
         "tokenizer": "mistral-v0.2", "sources": "sample",
     },
-    ruler_builders.export: {"tool": "upstream", "out": "OUT"},
+    ruler_builders.export: {"tool": "jsonl", "out": "OUT"},
     ruler_builders.identify: {"data": "DATA"},
     ruler_builders.verify: {"data": "DATA"},
     ruler_builders.commands.find: {"model": "model"},

@@ -48,7 +48,7 @@ OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 TOKENIZER = "mistral-v0.2"
 #: Those that count it as their own: Mistral's SentencePiece models have one vocabulary.
 ALIKE = "mistral-v0.2 or mistral-v3 or mistral-v7"
-TOOLS = ["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blacklist"]
+TOOLS = ["nemo", "kvpress", "lm-eval", "self-long", "jsonl", "blacklist"]
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +173,7 @@ def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
         assert [row.context[start:end] for start, end in row.evidence] == other.evidence
 
 
-@pytest.mark.parametrize("tool", ["upstream", "kvpress", "jsonl"])
+@pytest.mark.parametrize("tool", ["kvpress", "jsonl"])
 def test_exported_rows_come_back(tool: str, builds: Builds, tmp_path: Path) -> None:
     own = builds("niah_single_3,niah_multiquery,vt,cwe,fwe,qa_2", rows=2)
     theirs = ruler_builders.export(own, tool=tool, out=tmp_path / "theirs")  # type: ignore[arg-type]
@@ -191,13 +191,13 @@ def test_exported_rows_come_back(tool: str, builds: Builds, tmp_path: Path) -> N
 
 
 def test_the_digest_of_an_import_is_of_all_its_rows(builds: Builds, tmp_path: Path) -> None:
-    theirs = ruler_builders.export(builds("vt,fwe"), tool="upstream", out=tmp_path / "theirs")
+    theirs = ruler_builders.export(builds("vt,fwe"), tool="jsonl", out=tmp_path / "theirs")
 
     def imported(name: str) -> SourceInfo:
         out = tmp_path / name
         done = import_rows(theirs, tokenizer=TOKENIZER, out=out)
         (source,) = done.manifest.sources
-        assert source.detail == "layout upstream, 2 files"
+        assert source.detail == "layout ruler-data, 2 files"
         return source
 
     before = imported("one")
@@ -304,30 +304,6 @@ def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path
     for one in identify(tmp_path / "own", tokenizer=TOKENIZER):
         assert one.edition.startswith(OLD) and one.tokenizer == f"{TOKENIZER} (by its manifest)"
         assert (one.template, one.same) == ("meta-llama3", 2)
-
-
-@pytest.mark.parametrize("edition", ["upstream-2024-04", OLD, NEW])
-def test_an_edition_is_exported_as_its_own_scripts_write_it(edition: str, tmp_path: Path) -> None:
-    tasks = ["niah_single_1", "vt", "cwe"]
-    ruler_builders.build(
-        TOKENIZER, tasks=tasks, lengths=[4096], rows=2, edition=edition, out=tmp_path / "own"
-    )
-    out = ruler_builders.export(tmp_path / "own", tool="upstream", out=tmp_path / "out")
-    for task in tasks:
-        text = (out / "4096" / "data" / task / "validation.jsonl").read_text()
-        expected = ""
-        for row in upstream_rows(edition, task, rows=2):
-            record = {"index": row.index, "input": row.input, "outputs": row.outputs}
-            record["length"] = row.length
-            if edition == NEW:
-                record |= {"length_w_model_temp": row.length, "answer_prefix": row.answer_prefix}
-                if task == "niah_single_1":
-                    before = row.input.partition(row.outputs[0])[0]
-                    record["token_position_answer"] = counter(TOKENIZER).count([before])[0]
-            expected += json.dumps(record) + "\n"
-        assert text == expected
-    found = identify(out, tokenizer=TOKENIZER)
-    assert all(edition in one.edition and one.same == 2 for one in found)
 
 
 def test_the_public_llama3_rows_are_identified(shared: Path, tmp_path: Path) -> None:

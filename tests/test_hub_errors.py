@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
-    LocalTokenNotFoundError,
     OfflineModeIsEnabled,
 )
 
@@ -18,7 +17,6 @@ from ruler_data.hub.client import (
     explain,
     is_temporary,
     one_line,
-    refuses,
     seconds,
     status,
     with_retries,
@@ -73,7 +71,6 @@ ERRORS: list[tuple[Exception, int | None, bool, bool, str]] = [
      "cas.example, which stores large files (Xet), did not answer; HF_HUB_DISABLE_XET=1 goes "
      f"without it, or {LATER}"),
     (OfflineModeIsEnabled("x"), None, False, True, "downloads are off (HF_HUB_OFFLINE is set)"),
-    (LocalTokenNotFoundError("x"), None, False, False, client.MEANINGS[401]),
     (http.TooManyRedirects("x"), None, False, False, "the Hub's redirects lead in a circle"),
     (UnicodeEncodeError("ascii", "\xe9", 0, 1, "no"), None, False, False,
      "the token holds a character that is not ASCII; set HF_TOKEN again"),
@@ -102,16 +99,6 @@ def test_what_is_no_error_of_the_hub_is_raised_as_it_is() -> None:
     own = RulerError("a", "b")
     assert explain(caused(own), "x") is own and not is_temporary(own)
     assert is_temporary(answered(404), also=[404]) and not is_temporary(answered(404), also=[409])
-
-
-def test_a_file_that_the_hub_names_is_refused_by_it() -> None:
-    assert refuses(answered(400, "a/b.md is too large"), "a/b.md")
-    assert refuses(answered(499, "a/b.md"), "a/b.md")
-    for error, path in (
-        (answered(400, "a/b.md"), "a/c.md"), (answered(500, "a/b.md"), "a/b.md"),
-        (answered(399, "a/b.md"), "a/b.md"), (ValueError("a/b.md"), "a/b.md"),
-    ):  # fmt: skip
-        assert not refuses(error, path)
 
 
 def test_a_message_is_one_line_without_a_token_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ruler_builders.rebuild import Verdict
-from ruler_builders.show import FoundRows, ProcedurePage, ShownRow, highlight, procedures
+from ruler_builders.show import ProcedurePage, ShownRow, highlight, procedures
 from ruler_data.errors import UsageError
 from ruler_data.index import _API_MODELS, FindResult, Index, Sibling, find
 from ruler_data.manifest import TokenizerInfo
@@ -86,25 +86,25 @@ RELEASE = Sibling(
 LOAD = '  load_dataset("org/ruler", "vt_8192", split="test", revision="v1.0.0")'
 RUN = "  ruler-eval run --data org/ruler --revision v1.0.0 --model"
 BUILD = "ruler-data build --tokenizer llama3"
-FOUND: list[tuple[FindResult, str | None, list[str]]] = [
-    (FindResult("/my model", INFO, RELEASE, BUILD), "org/ruler",
+FOUND: list[tuple[FindResult, list[str]]] = [
+    (FindResult("/my model", "org/ruler", INFO, RELEASE, BUILD),
      [f"tokenizer of /my model: {INFO.fingerprint}", f"org/ruler v1.0.0, commit {'c' * 40}",
       LOAD, f"{RUN} '/my model' --out runs/llama3"]),
-    (FindResult("llama3", replace(INFO, identity="e" * 64), RELEASE, BUILD), "org/ruler",
+    (FindResult("llama3", "org/ruler", replace(INFO, identity="e" * 64), RELEASE, BUILD),
      [f"tokenizer of llama3: {'e' * 64}", f"org/ruler v1.0.0, commit {'c' * 40}",
       LOAD, f"{RUN} MODEL --out runs/llama3"]),
-    (FindResult("llama3.1", None, replace(RELEASE, configs=(), reserve=16_384), BUILD), "org/ruler",
+    (FindResult("llama3.1", "org/ruler", None, replace(RELEASE, configs=(), reserve=16_384), BUILD),
      ["tokenizer of llama3.1: not available; the index lists the model",
       f"org/ruler v1.0.0, commit {'c' * 40}, 16,384 tokens kept free",
       LOAD.replace("8192", "4096"), f"{RUN} MODEL --protocol thinking --out runs/llama3"]),
-    (FindResult("gpt-5", None, RELEASE, BUILD, "no public tokenizer"), "org/ruler",
+    (FindResult("gpt-5", "org/ruler", None, RELEASE, BUILD, "no public tokenizer"),
      ["gpt-5: no public tokenizer", f"org/ruler v1.0.0, commit {'c' * 40}", LOAD,
       f"{RUN} gpt-5 --protocol chat --option api=chat --tokenizer llama3 --base-url ADDRESS "
       "--out runs/llama3"]),
-    (FindResult("m", INFO, None, BUILD), "org/ruler",
+    (FindResult("m", "org/ruler", INFO, None, BUILD),
      [f"tokenizer of m: {INFO.fingerprint}", "org/ruler: no rows for it; build them:",
       f"  {BUILD}"]),
-    (FindResult("m", INFO, None, BUILD), None,
+    (FindResult("m", None, INFO, None, BUILD),
      [f"tokenizer of m: {INFO.fingerprint}",
       "no repo to look in (--in org/ruler); build them:", f"  {BUILD}"]),
 ]  # fmt: skip
@@ -112,9 +112,9 @@ FOUND: list[tuple[FindResult, str | None, list[str]]] = [
 
 @pytest.mark.parametrize("number", range(len(FOUND)))
 def test_what_find_says_is_what_loads_runs_or_builds_the_rows(number: int) -> None:
-    result, repo, lines = FOUND[number]
-    assert str(FoundRows(result, repo)).split("\n") == lines
-    record = FoundRows(result, repo).to_record()
+    result, lines = FOUND[number]
+    assert str(result).split("\n") == lines
+    record = result.to_record()
     assert [record["build"], record["model"]] == [BUILD, result.model]
     assert [record["load"], record["run"]] == [line.strip() for line in lines[2:]] or not record[
         "release"

@@ -378,7 +378,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "a source left out": (
         in_body(lambda body: body.update(
             sources=[one for one in body["sources"] if one["name"] != "squad"])),
-        "LICENSES.md: line ",
+        "does not name the source squad",
     ),
     "an example of the card": (
         in_text("README.md", "Memorize and track", "Forget"), "README.md: line ",

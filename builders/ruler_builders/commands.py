@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ruler_builders.publish.release import Release, Releases
     from ruler_builders.publish.siblings import SiblingBuild
     from ruler_builders.rebuild import Verdict
-    from ruler_builders.show import FoundRows, Listing, ProcedurePage, ShownConfigs, ShownRow
+    from ruler_builders.show import Listing, ProcedurePage, ShownConfigs, ShownRow
     from ruler_builders.sources.catalogue import Downloads
+    from ruler_data.index import FindResult
     from ruler_data.suites import Suite
     from ruler_data.tokenizers.protocol import CounterName
 
@@ -406,7 +407,7 @@ def find(
     repo: Annotated[
         str | None, Option("--in", help="Repo whose index.json lists datasets, e.g. org/ruler.")
     ] = None,
-) -> FoundRows:
+) -> FindResult:
     """Find the published rows for a model's tokenizer, or the command that builds them.
 
         ruler-data find --model Qwen/Qwen2.5-7B-Instruct --in org/ruler
@@ -415,10 +416,9 @@ def find(
         UsageError: the model's tokenizer is not available, and no release lists the model.
         RulerError: the repo is not available, or has no release.
     """
-    from ruler_builders.show import FoundRows
     from ruler_data.index import find as find_rows
 
-    return FoundRows(find_rows(model, repo), repo)
+    return find_rows(model, repo)
 
 
 @checked
@@ -480,7 +480,7 @@ def export(
     data: Folder,
     *,
     tool: Annotated[
-        Literal["nemo", "kvpress", "lm-eval", "self-long", "upstream", "jsonl", "blacklist"],
+        Literal["nemo", "kvpress", "lm-eval", "self-long", "jsonl", "blacklist"],
         Option("--for", help="Tool that is to read it."),
     ],
     out: Annotated[Path | str, Option(help="New folder to write.")],

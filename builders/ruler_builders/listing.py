@@ -14,6 +14,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import islice, zip_longest
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -166,17 +167,11 @@ def _row_difference(row: PackedRow, made: PackedRow) -> str:
         if value == value_made:
             continue
         if isinstance(value, str) and isinstance(value_made, str):
-            start = max(_first_difference(value, value_made) - BEFORE, 0)
+            start = max(len(commonprefix([value, value_made])) - BEFORE, 0)  # noqa: RUF071 - characters
             value = value[start : start + SHOWN]
             value_made = value_made[start : start + SHOWN]
         return f"{name} is {value!r:.200}, made again {value_made!r:.200}"
     return "other bytes than the row made again"
-
-
-def _first_difference(text: str, other: str) -> int:
-    """Return the place of the first character in which two unequal texts differ."""
-    pairs = enumerate(zip_longest(text, other))
-    return next(place for place, (a, b) in pairs if a != b)
 
 
 def unequal_values(actual: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON

@@ -10,8 +10,8 @@ stated by the folder.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -50,14 +50,12 @@ from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import read_bytes
 from ruler_data.hub.client import HubDown
 from ruler_data.hub.download import fetch_file
-from ruler_data.hub.repo import Entry, PushFile, name_of
+from ruler_data.hub.repo import Entry, PushFile, head
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.manifest import (
-    BALANCED,
     FILENAME,
     ConfigInfo,
     Manifest,
-    SourceInfo,
 )
 from ruler_data.names import (
     counted,
@@ -271,11 +269,11 @@ class Rebuild:
             tag = f"v{self.manifest.data_version}"
         if stated is None:
             return Address(release.repo, tag, "")
-        repo = release.repo
-        with suppress(RulerError):
-            if stated.repo != repo and name_of(stated.repo) == repo:  # renamed since
-                repo = stated.repo
-        return Address(repo, tag, stated.code)
+        if stated.repo != release.repo:
+            info = head(stated.repo)
+            if info is None or info.id != release.repo:  # not renamed since
+                return Address(release.repo, tag, stated.code)
+        return Address(stated.repo, tag, stated.code)
 
     def _is_listed(self) -> bool:
         """Whether an index lies there that names this repo, as it is called now or was before."""
@@ -397,7 +395,9 @@ class Rebuild:
         where = str(self.source)
         if self.source.release:
             where += f" (commit {self.source.release.commit})"
-        verdict = Verdict(
+        if findings:
+            self.unproved.clear()
+        return Verdict(
             where,
             tuple(dict.fromkeys(findings)),
             self.unproved,
@@ -406,9 +406,6 @@ class Rebuild:
             sum(self.manifest.configs[name].rows for name in self.names),
             sum(self.rows[name] for name in self.made),
         )
-        if findings:
-            return replace(verdict, unproved={})
-        return verdict
 
     def _unequal_rows(self) -> Iterator[str]:
         """Yield configs with fewer rows than others: a build gives all of them the same number."""
@@ -441,17 +438,17 @@ class Rebuild:
 
     def _made_files(self, texts: Mapping[str, bytes]) -> dict[str, PushFile]:
         """Return the files that were made; those that cannot be made, as the manifest states."""
-        made = dict[str, PushFile]()
-        for name, info in self.manifest.configs.items():
-            if name in self.names or info.file in self.listing:
-                made[info.file] = self._file(name)
+        files = dict[str, PushFile]()
         if CARD not in texts:
             for name, entry in self.manifest.files.items():
-                there = partial(Path, self.folder, name)
-                made[name] = PushFile(name, entry.bytes, entry.sha256, there)
+                source = partial(Path, self.folder, name)
+                files[name] = PushFile(name, entry.bytes, entry.sha256, source)
         for name, data in texts.items():
-            made[name] = PushFile.of_bytes(name, data)
-        return made
+            files[name] = PushFile.of_bytes(name, data)
+        for name, info in self.manifest.configs.items():
+            if name in self.names or info.file in self.listing:
+                files[info.file] = self._file(name)
+        return files
 
     def _text_differences(self, path: str, expected: bytes) -> Iterator[str]:
         """Yield in which fields or line a text is not the one that was made."""
@@ -459,9 +456,7 @@ class Rebuild:
         fields = list[str]()
         if path == FILENAME:
             fields = [*self._field_differences(data, expected)]
-        if not fields:
-            fields.append(f"{path}: {line_difference(data, expected)}")
-        yield from fields
+        yield from fields or [f"{path}: {line_difference(data, expected)}"]
 
     def _file(self, name: str) -> PushFile:
         """Return a config's file as it was made, or as the manifest states it."""
@@ -525,7 +520,10 @@ class Rebuild:
         plan = replace(self.plan, suite=replace(self.plan.suite, tasks=tasks))
         made = empty_manifest(plan, self.context)
         changes["tokenizer"] = expected_tokenizer(manifest.tokenizer, made.tokenizer)
-        changes["sources"] = self._sources(made.sources)
+        sources = {source.name: source for source in made.sources}
+        if self.obstacles:  # of other tasks as recorded
+            sources = {source.name: source for source in manifest.sources} | sources
+        changes["sources"] = tuple(sources[name] for name in sorted(sources))
         return replace(made, **changes)
 
     def _entry(self, name: str) -> ConfigInfo:
@@ -534,16 +532,6 @@ class Rebuild:
             return self.entries[name]
         info = self.manifest.configs[name]
         return replace(self.entries[name], audit=info.audit, floor=info.floor)
-
-    def _sources(self, made: Iterable[SourceInfo]) -> tuple[SourceInfo, ...]:
-        """Return the sources of what can be made here, and of the other tasks as recorded."""
-        sources = {source.name: source for source in made}
-        for name in self.obstacles:
-            needed = self.plan.suite.tasks[name].sources
-            for source in self.manifest.sources:
-                if source.name in needed or self.manifest.edition != BALANCED:
-                    sources.setdefault(source.name, source)
-        return tuple(sources[name] for name in sorted(sources))
 
     def _stated(self) -> Iterator[str]:
         """Yield the values that the folder states and on which no byte of its rows depends."""

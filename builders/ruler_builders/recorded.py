@@ -36,11 +36,20 @@ def input_findings(manifest: Manifest) -> Iterator[str]:
     for name, task in manifest.tasks.items():
         if task.params.impossible:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
-    suite = packaged_suite(manifest.suite)
-    own = {source.name for source in manifest.sources if source.kind == "own"}
     for name in tasks_of(manifest):
-        if suite and name not in suite.tasks and not own & set(manifest.table[name].sources):
-            yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
+        yield from _task_findings(manifest, name)
+
+
+def _task_findings(manifest: Manifest, name: str) -> Iterator[str]:
+    """Yield what a task of configs needs and the manifest does not name."""
+    kinds = {source.name: source.kind for source in manifest.sources}
+    needed = manifest.table[name].sources
+    for source in needed:
+        if manifest.edition == BALANCED and source not in kinds:
+            yield f"{FILENAME}: does not name the source {source}"
+    suite = packaged_suite(manifest.suite)
+    if suite and name not in suite.tasks and "own" not in map(kinds.get, needed):
+        yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
 
 
 def tasks_of(manifest: Manifest) -> list[str]:

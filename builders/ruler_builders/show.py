@@ -12,7 +12,6 @@ from rich.text import Text
 from ruler_data.dataset import Rows, Source, open_source
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_bytes
-from ruler_data.index import FindResult
 from ruler_data.manifest import Manifest
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.procedures import READ_ON, Procedure, find_procedure
@@ -69,37 +68,22 @@ class ProcedurePage:
         return {**self.procedure.to_record(), "read_on": READ_ON}
 
     def __str__(self) -> str:
-        record = self.procedure.to_record()
-        sources = record.pop("sources")
-        unknown = record.pop("open")
-        differs = record.pop("differs")
-        evidence = record.pop("evidence")
-        lines = [f"{name}: {_plain(value)}" for name, value in record.items() if value != ""]
-        lines += ["", f"Sources, read on {READ_ON}:"]
-        lines += [
-            f"- {source['address']} ({source['date']}): {source['says']}" for source in sources
-        ]
-        if evidence:
-            lines += ["", "Gold answers that the edition makes again:"]
-        lines += [
-            f"- {entry['config']}: {entry['rows']} rows, sha256 {entry['digest'][:16]}…"
-            for entry in evidence
-        ]
-        lines += ["", "The sources do not say:", *(f"- {text}" for text in unknown)]
-        if differs:
-            lines += ["", "No option repeats:"]
-        lines += [
-            f"- {entry['item']}: {entry['theirs']}; here: {entry['ours']}" for entry in differs
-        ]
+        lines = list[str]()
+        for name, value in self.to_record().items():
+            if isinstance(value, list | tuple):
+                lines += [f"{name}:", *map(_item, value)]
+            elif value is None:
+                lines.append(f"{name}: open")
+            elif value != "":
+                lines.append(f"{name}: {value}")
         return "\n".join(lines)
 
 
-def _plain(value: object) -> str:
-    if value is None:
-        return "open"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+def _item(value: object) -> str:
+    """Return an item of a list as a line."""
+    if isinstance(value, Mapping):
+        return "- " + "; ".join(f"{name}: {text}" for name, text in value.items())
+    return f"- {value}"
 
 
 @dataclass(frozen=True)
@@ -209,52 +193,6 @@ def card(source: Source) -> str:
         raise RulerError(source.folder, "has no README.md; the same build command writes it again")
     text = read_bytes(source.folder / "README.md", CARD_BYTES, "README.md")
     return text.decode(errors="replace").removesuffix("\n")
-
-
-@dataclass(frozen=True)
-class FoundRows:
-    """Where the rows for a model are, or how to build them."""
-
-    result: FindResult
-    repo: str | None
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the release and its snippets."""
-        result = self.result
-        release = result.release
-        return {
-            "model": result.model,
-            "fingerprint": self._fingerprint,
-            "release": release and asdict(release),
-            "load": result.load,
-            "run": result.run,
-            "build": result.build,
-            "note": result.note,
-        }
-
-    @property
-    def _fingerprint(self) -> str | None:
-        tokenizer = self.result.tokenizer
-        if tokenizer is None:
-            return None
-        return tokenizer.identity or tokenizer.fingerprint
-
-    def __str__(self) -> str:
-        result = self.result
-        release = result.release
-        fingerprint = self._fingerprint or "not available; the index lists the model"
-        head = f"tokenizer of {result.model}: {fingerprint}"
-        if result.note:
-            head = f"{result.model}: {result.note}"
-        if release:
-            where = f"{release.repo} {release.tag}, commit {release.commit}"
-            if release.reserve:
-                where += f", {release.reserve:,} tokens kept free"
-            return "\n".join([head, where, f"  {result.load}", f"  {result.run}"])
-        none = "no repo to look in (--in org/ruler)"
-        if self.repo:
-            none = f"{self.repo}: no rows for it"
-        return "\n".join([head, f"{none}; build them:", f"  {result.build}"])
 
 
 def suites() -> Listing:

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import re
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +19,10 @@ from math import ceil
 from traceback import walk_tb
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from huggingface_hub import HfApi, constants, get_session, get_token, set_client_factory
+from huggingface_hub import HfApi, get_session, get_token, set_client_factory
 from huggingface_hub.errors import (
     GatedRepoError,
-    LocalTokenNotFoundError,
     OfflineModeIsEnabled,
     OIDCError,
 )
@@ -365,21 +362,6 @@ def client() -> HfApi:
     return HfApi(library_name="ruler-data", library_version=__version__)
 
 
-def is_reachable() -> bool:
-    """Whether the Hub accepts connections, found out in seconds; behind a proxy it is assumed."""
-    if offline():
-        return False
-    url = urlsplit(constants.ENDPOINT)
-    host = url.hostname or ""
-    port = url.port or {"http": 80}.get(url.scheme, 443)
-    if {url.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
-        return True
-    with suppress(OSError):
-        socket.create_connection((host, port), timeout=CONNECT).close()
-        return True
-    return False
-
-
 def token() -> str | None:
     """Return the token that is sent with requests; None if none can be read.
 
@@ -404,7 +386,7 @@ def check_access() -> None:
 
     Raises:
         UsageError: downloads are off.
-        RulerError: there is no token, or no Hub.
+        RulerError: there is no token.
     """
     if offline():
         raise UsageError("publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set")
@@ -412,9 +394,6 @@ def check_access() -> None:
         raise RulerError(
             "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         )
-    if not is_reachable():
-        problem = "the Hub cannot be reached; HF_ENDPOINT names a mirror"
-        raise HubDown("publish", f"{problem}; {LATER}")
 
 
 def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
@@ -474,12 +453,6 @@ def status(error: BaseException) -> int | None:
     return None
 
 
-def refuses(error: BaseException, path: str) -> bool:
-    """Whether the Hub refuses a commit (with any status 4xx) because of a file, which it names."""
-    is_named = path in str(getattr(root(error), "server_message", None))
-    return is_named and 400 <= (status(error) or 0) < 500
-
-
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     """Whether another attempt may succeed: no response, half a response, or such a status."""
     cause = root(error)
@@ -513,6 +486,10 @@ def explain(error: Exception, doing: str) -> RulerError:
         return cause
     if isinstance(cause, GatedRepoError):
         return RulerError(doing, f"it is gated: accept its terms on the Hub and log in ({code})")
+    if isinstance(cause, OfflineModeIsEnabled):
+        return HubDown(doing, "downloads are off (HF_HUB_OFFLINE is set)")
+    if isinstance(cause, http.TooManyRedirects):
+        return RulerError(doing, "the Hub's redirects lead in a circle")
     if code is not None:
         return _refusal(error, code, doing)
     return _without_reply(error, cause, doing)
@@ -523,10 +500,10 @@ def _without_reply(error: Exception, cause: BaseException, doing: str) -> RulerE
     if silent := _NO_ANSWER.search(str(cause)):
         problem = f"{urlsplit(silent[1]).netloc}, which stores large files (Xet), did not answer"
         return HubDown(doing, f"{problem}; HF_HUB_DISABLE_XET=1 goes without it, or {LATER}")
-    for kind, (meaning, problem) in _PROBLEMS.items():
-        if isinstance(cause, kind):
-            return meaning(doing, problem)
-    reason = _reason(cause)
+    if isinstance(cause, UnicodeEncodeError):
+        problem = "the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(doing, problem)
+    reason = one_line(str(cause)) or type(cause).__name__
     if is_temporary(error):
         return HubDown(doing, f"the Hub cannot be reached or does not work ({reason}); {LATER}")
     if isinstance(cause, OSError):  # of this machine
@@ -535,22 +512,6 @@ def _without_reply(error: Exception, cause: BaseException, doing: str) -> RulerE
     if isinstance(cause, ValueError) and _is_of_client(error):
         return RulerError(doing, f"the Hub refuses the files: {reason.split(': `', 1)[-1]}")
     raise error
-
-
-def _reason(cause: BaseException) -> str:
-    return one_line(str(cause)) or type(cause).__name__
-
-
-#: Errors of the client that say which setting is wrong.
-_PROBLEMS: dict[type[Exception], tuple[type[RulerError], str]] = {
-    OfflineModeIsEnabled: (HubDown, "downloads are off (HF_HUB_OFFLINE is set)"),
-    LocalTokenNotFoundError: (RulerError, MEANINGS[401]),
-    http.TooManyRedirects: (RulerError, "the Hub's redirects lead in a circle"),
-    UnicodeEncodeError: (
-        RulerError,
-        "the token holds a character that is not ASCII; set HF_TOKEN again",
-    ),
-}
 
 
 def _refusal(error: Exception, code: int, doing: str) -> RulerError:

@@ -19,19 +19,19 @@ from huggingface_hub import (
     RepoFile,
     get_session,
 )
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined] # documented
 
 from ruler_data.errors import RulerError
 from ruler_data.hub.client import (
     NO_TOKEN,
+    HubDown,
     client,
-    explain,
     one_line,
-    refuses,
     token,
     with_retries,
 )
+from ruler_data.network import offline
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -108,10 +108,7 @@ class PushFile:
 
     def addition(self) -> CommitOperationAdd:
         """Return it as an operation of a commit."""
-        data = self.source()
-        if isinstance(data, Path):
-            return CommitOperationAdd(self.path, str(data))
-        return CommitOperationAdd(self.path, data)
+        return CommitOperationAdd(self.path, self.source())
 
     @cached_property
     def git_oid(self) -> str:
@@ -134,21 +131,14 @@ def head(repo: str) -> DatasetInfo | None:
     return with_retries(repo, look)
 
 
-def name_of(repo: str) -> str:
-    """Return what the Hub calls a dataset repo, which may have been renamed.
-
-    Raises:
-        RulerError: there is no such repo, or it is not available.
-    """
-    return str(with_retries(repo, lambda: client().dataset_info(repo)).id)
-
-
-def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, Entry]:
+def tree(repo: str, commit: str) -> dict[str, Entry]:
     """Return the files of a repo at a commit, by path."""
 
     def look() -> dict[str, Entry]:
         files = dict[str, Entry]()
-        for item in client().list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind):
+        for item in client().list_repo_tree(
+            repo, recursive=True, revision=commit, repo_type="dataset"
+        ):
             if isinstance(item, RepoFile) and item.lfs:
                 files[item.path] = Entry(item.size, sha256=item.lfs.sha256)
             elif isinstance(item, RepoFile):
@@ -175,6 +165,8 @@ def check_token(repos: Iterable[str], tell: Callable[[str], None]) -> str:
     Raises:
         RulerError: the token may only read, or the Hub does not accept it.
     """
+    if offline():
+        raise HubDown("downloads are off")
     if token() is None:  # of a dry run
         return NO_TOKEN
     if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
@@ -228,7 +220,6 @@ def put_files(
     message: str,
     *,
     remove: Callable[[Tree], Iterable[str]] = lambda _: (),
-    kind: str = "dataset",
 ) -> tuple[str, list[str]]:
     """Upload files to a repo in one commit, unless it holds them already.
 
@@ -240,7 +231,6 @@ def put_files(
             repo holds already are not sent.
         message: of the commit.
         remove: selects which of the repo's files to delete.
-        kind: of the repo, `dataset` or `model`.
 
     Returns:
         the commit that holds the files, and the paths that were sent or removed.
@@ -253,9 +243,9 @@ def put_files(
     additions = dict[PushFile, CommitOperationAdd]()
 
     def settle() -> tuple[str, list[str]]:
-        info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
+        info = client().dataset_info(repo, revision=BRANCH)
         commit = str(info.sha)
-        remote = tree(repo, commit, kind)
+        remote = tree(repo, commit)
         required = files(commit) if callable(files) else files
         new = missing(required, remote)
         gone = sorted(set(remove(remote)) & remote.keys())
@@ -267,22 +257,17 @@ def put_files(
                 additions[file] = file.addition()
             operations.append(additions[file])
         operations += map(CommitOperationDelete, gone)
-        try:
-            done = client().create_commit(
-                repo,
-                operations=operations,
-                commit_message=message,
-                repo_type=kind,
-                revision=BRANCH,
-                parent_commit=commit,
-            )
-        except HfHubHTTPError as error:
-            if any(refuses(error, file.path) for file in new):  # another attempt changes nothing
-                raise explain(error, doing) from error
-            raise
+        done = client().create_commit(
+            repo,
+            operations=operations,
+            commit_message=message,
+            repo_type="dataset",
+            revision=BRANCH,
+            parent_commit=commit,
+        )
         return done.oid, [*(file.path for file in new), *gone]
 
-    with_retries(doing, lambda: client().repo_info(repo, repo_type=kind))  # 404: no such repo
+    with_retries(doing, lambda: client().dataset_info(repo))  # 404: no such repo
     return with_retries(doing, settle, also={MOVED, EXISTS, UNKNOWN})
 
 

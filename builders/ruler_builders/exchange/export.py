@@ -6,7 +6,6 @@
     self-long   vt_4k/validation-00000-of-00001.parquet, a config for each, column `answers`
     blacklist   blacklist.txt: hashes of questions, needles and answers, for decontamination;
                 texts/*.parquet: these texts, as id and text
-    upstream    4096/data/vt/validation.jsonl, of an edition as its own script writes it
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
 
@@ -27,14 +26,11 @@ import yaml
 
 from ruler_builders.exchange import check_blacklist
 from ruler_builders.exchange.layouts import new_folder
-from ruler_builders.upstream import Arguments, edition_of, model_template
-from ruler_builders.upstream.columns import written_rows
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
-from ruler_data.names import config_file, counted, parse_config, parse_lengths, parse_names, quote
+from ruler_data.names import config_file, counted, parse_config, parse_lengths, parse_names
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
-from ruler_data.tokenizers.registry import find_by_fingerprint, load_tokenizer
 
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
@@ -305,18 +301,13 @@ def _telling_texts(row: Row) -> Iterator[tuple[str, int, str]]:
         yield "answer", number, output
 
 
-def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any]]]) -> Write:
-    """Return a writer of a file of lines for each config, at a path with TASK and LENGTH."""
-
-    def write(source: Source, about: Mapping[str, Any], folder: Path) -> None:
-        for name in about["configs"]:
-            task, length = parse_config(name)
-            place = folder / path.replace("TASK", task).replace("LENGTH", str(length))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with _lines_at(place) as file:
-                file.writelines(json.dumps(record) + "\n" for record in records(source, name))
-
-    return write
+def _write_jsonl(source: Source, about: Mapping[str, Any], folder: Path) -> None:
+    """Write a file of lines for each config: the columns of the rows, with id and prompt."""
+    for name in about["configs"]:
+        with _lines_at(folder / f"{name}.jsonl") as file:
+            for row in _rows(source, name):
+                record = {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()}
+                file.write(json.dumps(record) + "\n")
 
 
 def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
@@ -352,42 +343,6 @@ def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
         tasks = [f"ruler_{name}" for name in names]
         means = [{"metric": "ruler", "weight_by_size": False}]
         write(length, {"group": f"ruler_{length}", "task": tasks, "aggregate_metric_list": means})
-
-
-def _upstream(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what upstream's scripts write; of other rows, what `call_api.py` of every commit reads.
-
-    Raises:
-        UsageError: the tokenizer of an edition, in which upstream counts, is not available.
-    """
-    manifest = source.manifest
-    rows = _rows(source, name)
-    if not manifest.is_upstream:
-        for row in rows:
-            columns = {"index": row.index, "input": row.prompt, "outputs": row.outputs}
-            yield {**columns, "length": row.length}
-        return
-    (task, length), tokenizer = parse_config(name), manifest.tokenizer
-    spec = find_by_fingerprint(tokenizer)
-    if spec is None:
-        where = f"tokenizer {quote(tokenizer.name)}"
-        problem = "upstream's lengths are counted in it"
-        raise UsageError(where, f"{problem}, and it is not available; set RULER_TOKENIZERS")
-    arguments = Arguments(
-        edition_of(manifest.edition),
-        manifest.table[task],
-        length,
-        manifest.configs[name].rows,
-        manifest.seed,
-        model_template(manifest.chat_template or "base"),
-        tokenizer.extra_reserve,
-    )
-    yield from written_rows(rows, arguments, load_tokenizer(spec, allow_download=False))
-
-
-def _plain(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
-    for row in _rows(source, name):
-        yield {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()}
 
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
@@ -430,15 +385,8 @@ _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
         "ruler_LENGTH --include_path EXPORT --log_samples --output_path OUT"
         + _SCORE.format("OUT", "base"),
     ),
-    "upstream": (
-        _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
-        "",
-        "python pred/call_api.py --data_dir EXPORT/LENGTH/data --save_dir OUT/LENGTH/pred "
-        "--benchmark synthetic --task TASK --temperature 0.0 --top_k 1 ..."
-        + _SCORE.format("OUT", "base"),
-    ),
     "jsonl": (
-        _lines("TASK_LENGTH.jsonl", _plain),
+        _write_jsonl,
         "",
         '# write {"id": ..., "prediction": ...} for each line'
         + _SCORE.format("predictions.jsonl", "PROTOCOL"),

@@ -246,32 +246,24 @@ class Plan:
         return Version.parse(self.base.manifest.data_version)
 
     def lines(self) -> Iterator[str]:
-        """Yield the plan as text: what changes in each config, the sum, and notes."""
-        width = max(map(len, self.manifest.configs))
+        """Yield the plan as text: what changes in each config, and notes."""
         visibility = "private" if self.private else "public"
         since = self.since.tag if self.since else "no release"
         yield f"{self.repo} ({visibility}): {since} -> {self.version.tag}"
-        yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
-        configs_before = self.base.manifest.configs if self.base else {}
+        configs = self.base.manifest.configs if self.base else {}
         unchanged = 0
-        sums = [0, 0, 0, 0]
-        for name, now in self.manifest.configs.items():
-            before = configs_before.get(name)
-            figures = [0, now.rows, 0, now.bytes]
-            kind = "new"
-            if before:
-                figures = [before.rows, now.rows, before.bytes, now.bytes]
-                kind = "other bytes"
-                if before.digest != now.digest:
-                    kind = "other rows"
-            sums = [total + figure for total, figure in zip(sums, figures, strict=True)]
-            if before and (before.digest, before.sha256) == (now.digest, now.sha256):
+        for name, info in self.manifest.configs.items():
+            before = configs.get(name)
+            if before == info:
                 unchanged += 1
+            elif before is None:
+                yield f"  {name}: new, {counted(info.rows, 'row')}, {info.bytes:,} bytes"
             else:
-                yield f"  {name:<{width}} {_arrow(*figures)}  {kind}"
+                kind = "other bytes" if before.digest == info.digest else "other rows"
+                rows = f"{before.rows:,} -> {info.rows:,} rows"
+                yield f"  {name}: {kind}, {rows}, {before.bytes:,} -> {info.bytes:,} bytes"
         if unchanged:
             yield f"  {counted(unchanged, 'config')} unchanged"
-        yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.manifest.configs), 'config')}"
         yield from self._notes()
 
     def _notes(self) -> Iterator[str]:
@@ -303,10 +295,6 @@ class Plan:
             "to_send": list(self.to_send),
             "removed": self.removed,
         }
-
-
-def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
-    return f"{rows:>8,} -> {rows_now:>7,} {size:>13,} -> {size_now:>12,}"
 
 
 def source_notes(built: Manifest) -> Iterator[str]:

@@ -31,7 +31,7 @@ from ruler_builders.publish.version import Change, Version, choose_version
 from ruler_builders.rebuild import Verdict
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import read_bytes
-from ruler_data.hub.client import HubDown, check_access, is_reachable
+from ruler_data.hub.client import HubDown, check_access
 from ruler_data.hub.download import Snapshot, open_release
 from ruler_data.hub.repo import (
     Tree,
@@ -115,26 +115,17 @@ def release(
         Release(folder, repo, version=version, allowed=allowed, private=private, tell=tell)
         for repo, folder in folders.items()
     )
-    if not dry_run:
-        check_access()
-    unasked = UNCHECKED
-    if not dry_run or is_reachable():
-        unasked = check_token(folders, tell)
-        _plan(releases, index)
     if dry_run:
-        for item in releases:
-            item.prove(prove)
-            item.unasked = unasked
+        _try(releases, index, prove, tell)
         return releases
-    if unasked:
+    check_access()
+    if unasked := _plan(releases, index, tell):
         tell(f"note: {unasked}")
     for item in releases:
         item.tell_plan()
     for item in releases:
         item.prove(prove)
-    indexes = [index]
-    if not index:
-        indexes = [item.repo for item in releases if item.head and read_index(item.repo)]
+    indexes = _indexes(releases, index)
     for item in releases:
         item.publish()
     for repo in indexes:
@@ -142,8 +133,24 @@ def release(
     return releases
 
 
-def _plan(releases: Releases, index: str) -> None:
-    """Plan releases, each with the others and those of the index on its card."""
+def _try(releases: Releases, index: str, prove: Prove, tell: Tell) -> None:
+    """Take releases through the steps that write nothing; without the Hub, the proof alone."""
+    try:
+        unasked = _plan(releases, index, tell)
+    except HubDown:
+        unasked = UNCHECKED
+    for item in releases:
+        item.prove(prove)
+        item.unasked = unasked
+
+
+def _plan(releases: Releases, index: str, tell: Tell) -> str:
+    """Plan releases, each with the others and those of the index on its card.
+
+    Returns:
+        what could not be checked, in a sentence.
+    """
+    unasked = check_token([item.repo for item in releases], tell)
     for item in releases:
         item.find_repo()
     siblings = listed_repos(index, {item.repo for item in releases})
@@ -153,6 +160,14 @@ def _plan(releases: Releases, index: str) -> None:
         item.make_plan(siblings, keeps_unchanged=len(releases) > 1)
         if not item.planned.published:
             check_card(item.repo, item.planned.card)
+    return unasked
+
+
+def _indexes(releases: Releases, index: str) -> list[str]:
+    """Return the repos whose index lists releases."""
+    if index:
+        return [index]
+    return [item.repo for item in releases if item.head and read_index(item.repo)]
 
 
 class Release:

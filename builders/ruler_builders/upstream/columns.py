@@ -7,15 +7,15 @@ the context (what it opens with) and with the question (what it closes the user'
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ruler_builders.upstream import SCRIPTS, replay
 from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, UpstreamRow
-from ruler_data.row import PackedRow, Row, Span, utf8
-from ruler_data.tasks import Cwe, Niah, Params, Qa, Vt
+from ruler_data.row import PackedRow, Span, utf8
+from ruler_data.tasks import Cwe, Params, Qa
 from ruler_data.tokenizers.protocol import PromptTokenizer, Text
 
 #: Characters of a prompt that show whether it begins with BOS.
@@ -48,7 +48,7 @@ def packed_rows(
 
     `length` is this dataset's, not upstream's: tokens of the prompt as it is sent, BOS and chat
     template included, and room for the answer; it may be above the config's length. A prompt that
-    contains a chat template is sent without another one. `written_rows` has upstream's own.
+    contains a chat template is sent without another one.
     """
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
@@ -67,39 +67,6 @@ def packed_rows(
             evidence=np.array(evidence, dtype=np.int64).reshape(-1, 2),
             haystack=haystack,
         )
-
-
-def written_rows(
-    rows: Iterable[Row], arguments: Arguments, tokenizer: PromptTokenizer
-) -> Iterator[dict[str, object]]:
-    """Yield all rows of a config as upstream's script writes them, from those of the dataset.
-
-    vt counted an example that is not in its rows (until 2025-06), so its rows are made again.
-    """
-
-    def count(text: str) -> int:
-        return tokenizer.count([text])[0]
-
-    task = arguments.task
-    bisects = arguments.edition.bisects
-    again: Iterator[UpstreamRow] = iter(())
-    if isinstance(task.params, Vt) and not bisects:
-        again = replay(arguments, UpstreamSources(None), count)
-    for row in rows:
-        made = next(again, None)
-        if made:
-            length = made.length
-        else:
-            length = count(row.prompt) + task.max_new_tokens
-        record = {"index": row.index, "input": row.prompt, "outputs": row.outputs, "length": length}
-        if bisects:
-            text = row.context + row.question
-            record |= {"input": text, "length_w_model_temp": length + arguments.template_tokens}
-            record["answer_prefix"] = row.answer_prefix
-            if isinstance(task.params, Niah):  # upstream reuses the name of the row's index
-                record["index"] = place = text.find(row.outputs[0])
-                record["token_position_answer"] = count(text[:place])
-        yield record
 
 
 def prompt_tokens(

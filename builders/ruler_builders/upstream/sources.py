@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS, spec_of
-from ruler_builders.sources.essays import cut
+from ruler_builders.sources.essays import cut, punkt_folder
 from ruler_builders.sources.library import local_files, pinned_files
 from ruler_builders.sources.packaged import wonderwords_assets
 from ruler_builders.sources.text_files import read_json, sha256_of
@@ -328,12 +328,12 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
         if name == "words":
-            files = self._word_files
-        else:
-            file = self._english_file if name == "english_words" else self._file(name)
-            assert file is not None  # `infos` has seen it
-            files = [file]
-        return upstream_info(name, sha256_of(files))
+            return upstream_info(name, sha256_of(self._word_files))
+        if name == "essays":
+            punkt_folder(self._folder, allow_download=True)  # before workers, which have no network
+        file = self._english_file if name == "english_words" else self._file(name)
+        assert file is not None  # `infos` has seen it
+        return upstream_info(name, sha256_of([file]))
 
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
