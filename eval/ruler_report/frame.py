@@ -206,11 +206,7 @@ def frame_of_runs(
 
 def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool) -> Frame:
     """Return the frame of rows; `barred`: why a run has no rank whatever rows it has."""
-    unranked = dict(barred)
-    for place, rows in enumerate(runs):
-        reason = _own_obstacle(rows, partial=partial)
-        if reason:
-            unranked.setdefault(place, reason)
+    unranked = _unranked(runs, barred, partial=partial)
     if partial:
         runs = [{cell: rows.as_wrong for cell, rows in of_run.items()} for of_run in runs]
     complete = [complete_cells(rows) for rows in runs]
@@ -221,6 +217,18 @@ def frame_of(runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: b
     common = set.intersection(*(complete[place] for place in shown))
     rows_of_cell, left_out = _rows_in_question([runs[place] for place in shown], common)
     return Frame(rows_of_cell, ranked, unranked, left_out, runs)
+
+
+def _unranked(
+    runs: Sequence[RowsOfRun], barred: Mapping[int, str], *, partial: bool
+) -> dict[int, str]:
+    """Return why runs have no rank, by their place, without a look at the others."""
+    unranked = dict(barred)
+    for place, rows in enumerate(runs):
+        reason = _own_obstacle(rows, partial=partial)
+        if reason:
+            unranked.setdefault(place, reason)
+    return unranked
 
 
 def _rows_in_question(
