@@ -169,3 +169,14 @@ def test_each_verdict_has_its_words_its_status_and_its_record(
     assert record["margin"] == test.margin and record["doubts"] == test.doubts
     assert record["lost"] == (["mean", "vt at 4K", "8K"] if test.lost else [])
     assert (record["low"], record["high"], record["rows"]) == (test.low, test.high, test.rows)
+
+
+def test_a_loss_of_just_the_margin_is_told_by_no_number_of_rows() -> None:
+    full = {f"vt_{length}": [1.0] * 400 for length in (4096, 8192)}
+    lost = {name: [0.0] * 8 + [1.0] * 392 for name in full}
+    pair = results_of(lost, model="org/lost"), results_of(full, model="org/full")
+    found = ruler_report.compare(*pair, margin=2.0)
+    assert found.margin is not None and found.margin.verdict == CANNOT_TELL
+    assert found.margin.rows is None and "more rows would not tell" in str(found)
+    near = ruler_report.compare(*pair, margin=2.5)
+    assert near.margin is not None and 400 < (near.margin.rows or 0) < 100_000
