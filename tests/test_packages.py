@@ -4,9 +4,12 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -15,6 +18,7 @@ from ruler_data import RulerError, packages
 from ruler_data.network import Unreachable
 from ruler_data.packages import Member, fetch, pip_settings, places, unpack
 from tests.indexes import FAR, LOGIN, Index, forget_settings, make_authority, proxy, running
+from tests.serving import serving
 
 DATA = bytes(range(256)) * 400
 BAD = ("login", "login-file", "short", "long", "altered")
@@ -331,3 +335,24 @@ def test_a_proxy_that_is_no_address_is_named_before_any_place_is_asked(
     with pytest.raises(RulerError, match=r"^HTTPS_PROXY=::::: is not the address of a proxy, e\.g"):
         fetch(index.wheel, tmp_path / "a.whl")
     assert not index.seen
+
+
+@pytest.mark.slow
+def test_a_pip_whose_index_is_silent_is_ended(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    class Silent(StreamRequestHandler):
+        def handle(self) -> None:
+            over.wait(60)
+
+    monkeypatch.setattr(packages, "STALLED", 3)
+    wheel = packages.Wheel("texts-for-tests", "1.0", "0" * 64)
+    with serving(ThreadingTCPServer(("127.0.0.1", 0), Silent), over.set) as server:
+        place = packages.Place("index-url", f"http://127.0.0.1:{server.server_address[1]}/simple")
+        begun = time.monotonic()
+        with pytest.raises(Unreachable, match=r"^no byte in 3 s$"):
+            packages._fetch_with_pip(place, wheel, {"timeout": "40"}, tmp_path / "a.whl")
+        assert time.monotonic() - begun < 30
+    assert not any(tmp_path.glob(".download*"))
