@@ -139,10 +139,11 @@ def tree(repo: str, commit: str) -> dict[str, Entry]:
         for item in client().list_repo_tree(
             repo, recursive=True, revision=commit, repo_type="dataset"
         ):
-            if isinstance(item, RepoFile) and item.lfs:
+            if not isinstance(item, RepoFile):
+                continue
+            files[item.path] = Entry(item.size, git_hash=item.blob_id)
+            if item.lfs:
                 files[item.path] = Entry(item.size, sha256=item.lfs.sha256)
-            elif isinstance(item, RepoFile):
-                files[item.path] = Entry(item.size, git_hash=item.blob_id)
         return files
 
     return with_retries(f"{repo} at {commit}", look, also={UNKNOWN})
@@ -181,8 +182,10 @@ def check_token(repos: Iterable[str], tell: Callable[[str], None]) -> str:
     for repo in repos:
         owner = repo.partition("/")[0]
         if owner not in members:
-            problem = f"the token is of {name}, who is not seen to belong to {owner}"
-            return f"{problem}, so whether it may write is not known"
+            return (
+                f"the token is of {name}, who is not seen to belong to {owner}, so whether it may "
+                "write is not known"
+            )
     return ""
 
 
