@@ -109,7 +109,7 @@ bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' $(call option,SOURCES) --rows $(or $(ROWS),20) $(FLAGS)
 
 regold: $(VENV)/.dev ## Rewrite reference (golden) files; digests of rows change only with a new data version
-	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_report_golden.py tests/test_upstream.py
+	REGOLD=1 $(BIN)/python -m pytest -q $$(grep -rlE 'REGOLD|test_golden import' --include='test_*.py' tests)
 
 docs: $(VENV)/.engine-docs ## Build the documentation's site, strictly -> build/site
 	$(BIN)/python docs/build_site.py

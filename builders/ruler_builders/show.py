@@ -51,6 +51,8 @@ class Listing:
 def _cell(key: str, value: object) -> str:
     if isinstance(value, list):
         return str(len(value))
+    if value is None:  # a procedure's sources leave it open
+        return "open"
     text = str(value)
     if key in ("sha256", "fingerprint", "revision"):
         text = text[:HASH]
@@ -71,7 +73,8 @@ class ProcedurePage:
         lines = list[str]()
         for name, value in self.to_record().items():
             if isinstance(value, list | tuple):
-                lines += [f"{name}:", *map(_item, value)]
+                if value:
+                    lines += [f"{name}:", *map(_item, value)]
             elif value is None:
                 lines.append(f"{name}: open")
             elif value != "":
