@@ -1,17 +1,20 @@
 """Anybody's rows: how they are told, read or refused, and what is said of who made them."""
 
 import json
+import re
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ruler_builders
 from ruler_builders.exchange.check_blacklist import entry, find
 from ruler_builders.exchange.identify import NONE, Identities, Identity
 from ruler_builders.exchange.imports import Imported
 from ruler_builders.exchange.layouts import OtherRow, find_files, new_folder, read_file
 from ruler_builders.exchange.layouts import task_of_answer as told
-from ruler_data import TASKS, RulerError, UsageError
+from ruler_data import TASKS, RulerError, UsageError, load
 from tests.conftest import Cli
 from tests.rows import make
 from tests.test_manifest import BASE
@@ -159,6 +162,19 @@ def test_a_blacklist_names_each_text_with_its_line() -> None:
         "line 3: value of vt_4096/1", "line 1: key of vt_4096/0", "line 2: key of vt_4096/0",
     ]  # fmt: skip
     assert [*find("one two three four", {five: "x"})] == []
+
+
+def test_a_blacklist_tells_questions_apart_that_begin_with_one_instruction(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    ruler_builders.build(
+        "mistral", tasks="qa_1", lengths=[1024], rows=4, sources="sample", out=data, progress=False
+    )
+    out = ruler_builders.export(data, tool="blacklist", out=tmp_path / "out")
+    lines = (out / "blacklist.txt").read_text("utf-8").splitlines()
+    listed = {line.split()[1]: line for line in lines if line.endswith(" question qa_1")}
+    words = [re.findall(r"[^\W_]+", row.question.lower())[-13:] for row in load(data, "qa_1_1024")]
+    hashes = {blake2b(" ".join(last).encode(), digest_size=8).hexdigest() for last in words}
+    assert listed.keys() == hashes and len(hashes) == 4
 
 
 #: Commands that contradict themselves, and what is said.

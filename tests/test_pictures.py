@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ruler_data import TASKS
@@ -78,6 +79,21 @@ def test_a_row_is_one_observation_in_the_picture_of_depth() -> None:
     grid = depth_grid(lines, [4096])
     assert grid.shape == (10, 1) and np.allclose(grid, 95)
     assert depth_grid(lines[:0], [4096]).empty
+
+
+@pytest.mark.parametrize(("rows", "bins"), [(80, 10), (79, 5), (40, 5), (39, 2), (16, 2), (3, 2)])
+def test_bins_of_depth_are_as_fine_as_the_length_with_the_fewest_rows_allows(
+    rows: int, bins: int
+) -> None:
+    numbers = {4096: 500, 8192: rows}
+    lines = pd.DataFrame(
+        {
+            "length": [length for length, number in numbers.items() for _ in range(number)],
+            "depth": [[place / number] for number in numbers.values() for place in range(number)],
+            "shown": [[True] for number in numbers.values() for _ in range(number)],
+        }
+    )
+    assert depth_grid(lines, [*numbers]).shape == (bins, 2)
 
 
 def test_names_of_models_are_not_read_as_formulas() -> None:

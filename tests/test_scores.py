@@ -26,7 +26,7 @@ from ruler_eval.scoring import loading
 from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.scores import FILENAME, Scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
-from ruler_eval.scoring.table import SCHEMA, Line, means, to_table
+from ruler_eval.scoring.table import SCHEMA, CellMeans, Line, means, to_table
 from ruler_eval.scoring.validity import never_exact
 from tests.commands import HANG
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
@@ -344,6 +344,14 @@ def test_a_task_that_is_never_exactly_right_is_warned_of(
     assert "never exactly" not in " ".join(
         said_by(golden, tmp_path / "good", sample_build).validity.warnings
     )
+
+
+def test_a_mean_is_of_the_answered_lines_alone() -> None:
+    """An unanswered row neither lowers a mean nor makes its harness suspect."""
+    lines = [Line("vt", 4096, index, 0, "0" * 16) for index in range(4)]
+    for line, official, exact, f1 in ((lines[0], 1.0, 1.0, 1.0), (lines[2], 0.5, 0.0, 0.25)):
+        line.official, line.exact, line.f1 = official, exact, f1
+    assert means(to_table(lines)) == [CellMeans("vt", 4096, 0.75, 0.5, 0.625, rows=4, answered=2)]
 
 
 def test_a_task_without_a_right_answer_is_not_one_that_is_never_exactly_right() -> None:

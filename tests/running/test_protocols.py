@@ -98,6 +98,16 @@ def test_completion_sends_what_the_builder_counted(tokenizer_of: Load, model: st
     assert len(PromptFormat(PROTOCOLS["completion"], 0).ids(tokenizer, ROW)) == counted
 
 
+@pytest.mark.parametrize("protocol", ["base", "completion"])
+def test_a_bos_that_only_the_template_writes_opens_a_plain_prompt_too(
+    tmp_path: Path, protocol: str
+) -> None:
+    made = tiny.make_tokenizer(tmp_path / "gemma", tiny.GEMMA, adds_bos=False)
+    tokenizer = load_folder(made, "gemma")
+    ids = PromptFormat(PROTOCOLS[protocol], 0).ids(tokenizer, ROW).tolist()
+    assert [place for place, token in enumerate(ids) if token == tokenizer.bos_id] == [0]
+
+
 @pytest.mark.parametrize("protocol", ["chat", "thinking"])
 def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "plain", None), "plain")
