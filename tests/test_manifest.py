@@ -43,6 +43,11 @@ BASE = Manifest(
     {"README.md": FileInfo(1, "4" * 64)}, "24.0.0",
 )  # fmt: skip
 OWN = {"mine_x": task_of("mine_x", Niah("noise"), "Mine.")}
+#: A folder of one config of that task, with the source that it needs.
+MINE: dict[str, object] = {
+    "tasks": OWN, "configs": dict([config("mine_x_4096")]),
+    "sources": (replace(SQUAD, name="words"),),
+}  # fmt: skip
 
 #: What is changed of a manifest, and what no build can have then.
 INPUTS: list[tuple[Mapping[str, object], Sequence[str]]] = [
@@ -59,12 +64,13 @@ INPUTS: list[tuple[Mapping[str, object], Sequence[str]]] = [
     ({"edition": "imported"}, []),
     ({"tasks": {"fwe_x": task_of("fwe_x", Fwe(vocabulary=4), "x")}},
      ["task 'fwe_x': vocabulary: 4 words are too few to ask for 3"]),
-    ({"tasks": OWN, "configs": dict([config("mine_x_4096")])},
-     ["suite ruler has no task 'mine_x'"]),
-    ({"tasks": OWN, "configs": dict([config("mine_x_4096")]), "suite": "mine"}, []),
-    ({"tasks": {"mine_x": task_of("mine_x", Niah("domains", domains=("texts",)), "Mine.")},
-      "configs": dict([config("mine_x_4096")]),
-      "sources": (replace(SQUAD, name="domain_texts", kind="own"),)}, []),
+    (MINE, ["suite ruler has no task 'mine_x'"]),
+    (MINE | {"suite": "mine"}, []),
+    (MINE | {"suite": "mine", "sources": (SQUAD,)}, ["does not name the source words"]),
+    (MINE | {"suite": "mine", "sources": (SQUAD,), "edition": "imported"}, []),
+    (MINE | {"tasks": {"mine_x": task_of("mine_x", Niah("domains", domains=("texts",)), "Mine.")},
+             "sources": (replace(SQUAD, name="words"),
+                         replace(SQUAD, name="domain_texts", kind="own"))}, []),
 ]  # fmt: skip
 
 
