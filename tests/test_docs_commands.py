@@ -66,7 +66,7 @@ OWN = ("--sources", "sample", *SMALL, "niah_single_2,vt,fwe")
 #: Others' repos of rows on the Hub, and the tool whose layout they have.
 THEIRS = {
     "self-long/RULER-llama3-1M": "self-long", "simonjegou/ruler": "kvpress",
-    "upstream/rows": "upstream",
+    "upstream/rows": "jsonl",
 }  # fmt: skip
 #: Builds come first, then runs, then what reads them.
 ORDER = {"build": 0, "run": 1}
@@ -147,7 +147,12 @@ class Reader:
         if "runs/*" in typed:
             place = typed.index("runs/*")
             typed[place : place + 1] = ["runs/step-1", "runs/step-2"]
-        return self.call(program, *typed, *self.fewer(program, words))
+        fewer = self.fewer(program, words)
+        for option in fewer[::2]:
+            if option in typed:  # given once alone
+                place = typed.index(option)
+                del typed[place : place + 2]
+        return self.call(program, *typed, *fewer)
 
     def word(self, word: str) -> str | Path:
         if word.startswith("http") or word == "$URL":
@@ -159,7 +164,7 @@ class Reader:
         return word
 
     def fewer(self, program: str, words: list[str]) -> list[str]:
-        """Return what is added to a command, so that it takes seconds."""
+        """Return the options of a command with which it takes seconds, each with its value."""
         if (program, words[0]) == ("ruler-data", "publish"):
             return ["--allow", "sample"]
         if words[0] == "repeat":
@@ -282,8 +287,11 @@ def reader(model: Path, hub: Hub, pool: ProcessPoolExecutor, tmp_path: Path) -> 
         text = "\n\n".join(f"Clause {number} of the {domain} holds." for number in range(9000))
         (texts / domain / "a.txt").write_text(text, encoding="utf-8")
     write_kvpress(tmp_path / "results" / "ruler__4096__org--model__knorm__0.50", KVPRESS)
-    rows = hub.repos["upstream/rows"].files("main")["4096/data/vt/validation.jsonl"]
-    (tmp_path / "validation.jsonl").write_bytes(rows.data)
+    rows = hub.repos["upstream/rows"].files("main")["vt_4096.jsonl"].data.splitlines()
+    with (tmp_path / "validation.jsonl").open("w", encoding="utf-8") as file:
+        for row in map(json.loads, rows):
+            columns = {"index": row["index"], "input": row["prompt"], "outputs": row["outputs"]}
+            file.write(json.dumps(columns) + "\n")
     (tmp_path / "press.py").write_text(PRESS, encoding="utf-8")
     with Model(load_folder(model, "tiny"), tmp_path) as server:
         yield Reader(tmp_path, server, pool)
