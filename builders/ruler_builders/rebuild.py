@@ -142,7 +142,7 @@ class Verdict:
     def __repr__(self) -> str:
         result = {0: "proved", 1: counted(len(self.findings), "finding"), 3: "not all proved"}
         checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
-        return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
+        return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made:,} made again>"
 
 
 def verify(
