@@ -65,9 +65,8 @@ class EngineActor:
 
     def serve(self, setup: Setup) -> Iterator[Answer | None]:
         """Yield None, which reports that this copy has started, then answers for ever."""
-        engine = prepare_engine(
-            setup
-        )  # not in `__init__`: an actor that cannot be made counts as lost
+        # Not in `__init__`: an actor that cannot be made counts as lost.
+        engine = prepare_engine(setup)
         yield None
         for answer in engine.generate(self._incoming()):
             self._waiting -= 1
