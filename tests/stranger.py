@@ -19,7 +19,7 @@ import threading
 import time
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -97,6 +97,16 @@ def blocks(page: Path) -> Iterator[str]:
             yield text
 
 
+def once(texts: Iterable[str]) -> list[str]:
+    """Return the lines of blocks without what was done for an earlier page: the clone."""
+    lines: list[str] = []
+    for text in texts:
+        for line in text.splitlines():
+            if not (line.startswith(("git clone ", "cd ")) and line in lines):
+                lines.append(line)
+    return lines
+
+
 def hub(folder: Path) -> str:
     """Start the Hub with the tokenizers and configs of the models; return its address."""
     sys.path.insert(0, str(SHARED / "tools"))
@@ -156,7 +166,7 @@ def main() -> int:
         server = ThreadingHTTPServer(("127.0.0.1", PORT), Server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         pages = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
-        lines = [text for page in pages for text in blocks(page)]
+        lines = once(text for page in pages for text in blocks(page))
         script = "set -eEuo pipefail\ntrap 'echo \"stranger: failed: $BASH_COMMAND\" >&2' ERR\n"
         begun = time.monotonic()
         done = subprocess.run(

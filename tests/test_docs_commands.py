@@ -1,5 +1,7 @@
 """The commands of the pages run: against a server and a Hub on loopback, and functions in Python.
 
+Those of the README and the tutorial run word by word in `make stranger`.
+
 Each page has a folder of its own, in which what a reader has is put in place: rows, runs, a model's
 tokenizer, others' answers. A page's builds come first, then its runs, then what reads them. They
 are as on the page, but for fewer rows, shorter lengths, the sample corpus, and the addresses.
@@ -63,6 +65,8 @@ MODELS = (
 #: Options of a small build.
 SMALL = ("--lengths", "4k", "--rows", "3", "--tasks")
 OWN = ("--sources", "sample", *SMALL, "niah_single_2,vt,fwe")
+#: A few rows for check-engine.
+PAGE_ROWS = ("--suite", "pages", "--rows", "16", "--tokenizer", "llama3", "--sources", "sample")
 #: Others' repos of rows on the Hub, and the tool whose layout they have.
 THEIRS = {
     "self-long/RULER-llama3-1M": "self-long", "simonjegou/ruler": "kvpress",
@@ -83,6 +87,11 @@ def generate(requests, path, press="SnapKVPress", compression_ratio=0.0, dtype="
 
 def is_run(command: str) -> bool:
     return not command.startswith(tuple(NOT_RUN))
+
+
+def is_here(page: Path) -> bool:
+    """Whether a page has commands, and `make stranger` does not run all of it word by word."""
+    return bool(commands_of(page)) and page.stem not in ("README", "tutorial")
 
 
 def commands_of(page: Path) -> list[str]:
@@ -169,6 +178,10 @@ class Reader:
             return ["--allow", "sample"]
         if words[0] == "repeat":
             return ["--rows", "4"]
+        if words[0] == "check-engine":
+            if not (self.folder / "pages").exists():
+                succeeded(self.call("ruler-data", "build", *PAGE_ROWS, "--out", "pages"))
+            return ["--data", "pages"]
         if words[0] != "build" or "sample" in words:
             return []
         more = ["--rows", "2"]
@@ -178,7 +191,9 @@ class Reader:
             more += [*SMALL[:2], "--tasks", "niah_single_2,vt,fwe"]
         elif "--reserve" in words:
             more += ["--lengths", "32k"]
-        elif not {"4k", "4k,8k"} & {*words} and "--procedure" not in words:
+        elif "--procedure" in words:
+            more += ["--lengths", "4k", "--tasks", "niah_single_2,qa_1,vt"]
+        elif not {"4k", "4k,8k"} & {*words}:
             more += ["--lengths", "8k"]
         return more
 
@@ -297,7 +312,7 @@ def reader(model: Path, hub: Hub, pool: ProcessPoolExecutor, tmp_path: Path) -> 
         yield Reader(tmp_path, server, pool)
 
 
-@pytest.mark.parametrize("page", [*filter(commands_of, PAGES)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*filter(is_here, PAGES)], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, reader: Reader) -> None:
     commands = [command for command in commands_of(page) if is_run(command)]
     if any(" DIR" in command for command in commands) and not SHARED.is_dir():

@@ -146,6 +146,8 @@ def test_every_parameter_that_may_name_a_place_is_in_the_table() -> None:
 
 #: Bytes of memory that a program of these tests may use, in all of its processes.
 LIMIT = 2 << 30
+#: Bytes of a large file, of which a program that reads it may not hold all.
+LARGE = 1 << 30
 
 
 class Visit(NamedTuple):
@@ -293,7 +295,7 @@ def packed_rows(name: str, folder: Path) -> Path:
     return packed(name, copy) / file_of("vt_1024")
 
 
-def swollen(name: str, folder: Path, size: int = 3 << 30) -> Path:
+def swollen(name: str, folder: Path, size: int = LARGE) -> Path:
     """Let a file of a folder end in so many bytes, none of which is on the disk."""
     with (folder / name).open("ab") as file:
         file.truncate(size)
@@ -301,7 +303,7 @@ def swollen(name: str, folder: Path, size: int = 3 << 30) -> Path:
 
 
 def alone(name: str, folder: Path) -> Path:
-    """Return a file of 3 GB, none of which is on the disk."""
+    """Return a file of 1 GB, none of which is on the disk."""
     return swollen(name, folder) / name
 
 
@@ -379,22 +381,22 @@ Bomb = Callable[[Path], Path]
 #: By kind of place: what a folder of that kind becomes.
 BOMBS: dict[str, dict[str, Bomb]] = {
     "data": {
-        **{f"{name} of 3 GB": partial(swollen, name) for name in (MANIFEST, "README.md")},
+        **{f"{name} of 1 GB": partial(swollen, name) for name in (MANIFEST, "README.md")},
         "a manifest of many configs": partial(many_configs, MANIFEST),
         **{name: partial(packed, name) for name in PARQUET},
     },
     "run": {
         **{
-            f"{name} of 3 GB": partial(swollen, name)
+            f"{name} of 1 GB": partial(swollen, name)
             for name in ("run.json", "answers-0-of-2.jsonl", "results.json", "starts.jsonl")
         },
         "a long answer": long_answer,
-        **{f"{name} of 3 GB": partial(alone, name) for name in ("x.jsonl", "x.csv", "x.json")},
+        **{f"{name} of 1 GB": partial(alone, name) for name in ("x.jsonl", "x.csv", "x.json")},
         "a table of many columns": lambda run: written("x.csv", "," * 100_000_000, run) / "x.csv",
     },
     "model": {
         **{
-            f"{name} of 3 GB": partial(swollen, name)
+            f"{name} of 1 GB": partial(swollen, name)
             for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
         },
         **{
@@ -404,7 +406,7 @@ BOMBS: dict[str, dict[str, Bomb]] = {
         "a normalizer that grows text": growing,
     },
     "rows": {
-        **{f"{name} of 3 GB": partial(alone, name) for name in ("x.jsonl", "x.json", "x.csv")},
+        **{f"{name} of 1 GB": partial(alone, name) for name in ("x.jsonl", "x.json", "x.csv")},
         "many values": lambda folder: written("x.json", MANY_VALUES, folder) / "x.json",
         "a parquet file, many outputs": partial(packed_rows, "many outputs"),
     },
@@ -415,9 +417,9 @@ BOMBS: dict[str, dict[str, Bomb]] = {
         },
         "many values": partial(written, "dev-v2.0.json", MANY_VALUES),
     },
-    "texts": {"a text of 3 GB": partial(swollen, "x.txt")},
+    "texts": {"a text of 1 GB": partial(swollen, "x.txt")},
     "suite": {
-        "a suite of 3 GB": partial(alone, "suite.yaml"),
+        "a suite of 1 GB": partial(alone, "suite.yaml"),
         "aliases": lambda folder: written("suite.yaml", LAUGHS, folder) / "suite.yaml",
     },
 }  # fmt: skip
@@ -547,6 +549,8 @@ def test_no_bomb_passes_a_door(kind: str, name: str, good: dict[str, Any], tmp_p
     place = BOMBS[kind][name](shutil.copytree(good.get(kind, good["empty"]), tmp_path / "place"))
     seen = visit(tmp_path, *typed(*READERS[kind], place, good))
     check(seen)
+    if "of 1 GB" in name:
+        assert seen.peak < LARGE
 
 
 @pytest.mark.slow

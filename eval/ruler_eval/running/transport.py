@@ -45,6 +45,8 @@ TOLD = 2.0
 QUIET = 60.0
 #: Bytes of the longest reply.
 MOST = 64 * 2**20
+#: Characters of a bad reply that are searched for what it says.
+SAID = 1 << 16
 #: How servers say that no credit is left, that the answer's tokens ran out before its text, that
 #: the model is not there yet, and how long to wait.
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.I)
@@ -340,9 +342,10 @@ def _parsed(text: str) -> object:
 
 def _failure(reply: httpx2.Response, content: object, text: str, pause: float) -> RequestError:
     """Return what a reply says that is an error."""
+    text = text[:SAID]
     status = reply.status_code
     words, field = error_of(content)
-    message = words or text
+    message = words[:SAID] if words else text
     if not pause and (wait := _WAIT.search(text)):
         pause = seconds_of(wait[1])
     quota = "insufficient_quota" in text or (not pause and bool(_QUOTA.search(message)))
