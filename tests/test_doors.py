@@ -349,8 +349,9 @@ def device(name: str, folder: Path) -> Path:
     return folder
 
 
-#: What a row of JSON holds where each of its millions of values takes 60 bytes.
-MANY_VALUES = "[" + "[]," * 20_000_000 + "[]]"
+def many_values() -> str:
+    """Return what a row of JSON holds where each of its millions of values takes 60 bytes."""
+    return "[" + "[]," * 20_000_000 + "[]]"
 
 
 def hosted(folder: Path, hub: Hub) -> str:
@@ -407,7 +408,7 @@ BOMBS: dict[str, dict[str, Bomb]] = {
     },
     "rows": {
         **{f"{name} of 1 GB": partial(alone, name) for name in ("x.jsonl", "x.json", "x.csv")},
-        "many values": lambda folder: written("x.json", MANY_VALUES, folder) / "x.json",
+        "many values": lambda folder: written("x.json", many_values(), folder) / "x.json",
         "a parquet file, many outputs": partial(packed_rows, "many outputs"),
     },
     "sources": {
@@ -415,7 +416,7 @@ BOMBS: dict[str, dict[str, Bomb]] = {
             f"{name} of 500 MB": partial(swollen, name, size=500 << 20)
             for name in ("PaulGrahamEssays.json", "dev-v2.0.json", "hotpotqa.json", WHEEL)
         },
-        "many values": partial(written, "dev-v2.0.json", MANY_VALUES),
+        "many values": lambda folder: written("dev-v2.0.json", many_values(), folder),
     },
     "texts": {"a text of 1 GB": partial(swollen, "x.txt")},
     "suite": {
@@ -425,12 +426,12 @@ BOMBS: dict[str, dict[str, Bomb]] = {
 }  # fmt: skip
 #: By name: what a server replies to every request.
 PIECE = b'data: {"choices": [{"text": "x", "finish_reason": "stop"}]}\n'
-REPLIES = {
-    "a stream of many pieces": ("identity", PIECE * 300_000 + b"data: [DONE]\n"),
-    "many values": ("identity", b'{"choices": ' + MANY_VALUES.encode() + b"}"),
-    "many bytes": ("identity", b" " * 10**8),
-    "zipped bytes": ("deflate", zlib.compress(b" " * 10**8)),
-    "a stream of other things": ("identity", b'data: {"choices": ["x"]}\n'),
+REPLIES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "a stream of many pieces": ("identity", lambda: PIECE * 300_000 + b"data: [DONE]\n"),
+    "many values": ("identity", lambda: b'{"choices": ' + many_values().encode() + b"}"),
+    "many bytes": ("identity", lambda: b" " * 10**8),
+    "zipped bytes": ("deflate", lambda: zlib.compress(b" " * 10**8)),
+    "a stream of other things": ("identity", lambda: b'data: {"choices": ["x"]}\n'),
 }
 
 #: By command: options besides the place; words in capitals are what the fixture `good` has.
@@ -586,7 +587,8 @@ def with_all(make: Callable[[str, Path], Path], folder: Path, tmp_path: Path) ->
 def test_no_reply_of_a_server_takes_too_much(
     name: str, good: dict[str, Any], tmp_path: Path
 ) -> None:
-    encoding, reply = REPLIES[name]
+    encoding, make = REPLIES[name]
+    reply = make()
     with FakeServer(lambda body: "x") as server:
         server.rule = lambda body: (200, {"Content-Encoding": encoding}, reply)
         check(
@@ -599,7 +601,8 @@ def test_no_reply_of_a_server_takes_too_much(
 def test_a_run_under_way_survives_replies_that_take_too_much(
     name: str, builds: Builds, good: dict[str, Any], tmp_path: Path
 ) -> None:
-    encoding, reply = REPLIES[name]
+    encoding, make = REPLIES[name]
+    reply = make()
     place = tmp_path / "out"
     data = builds("vt", rows=40)
     with FakeServer(lambda body: "x") as server:

@@ -71,14 +71,15 @@ def upstream(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - broken values
     return {"input": row.prompt, "outputs": ["A"], **changes}
 
 
+#: Columns of a row of upstream that are changed, or another row, and what is said of it.
 BROKEN: list[tuple[object, str]] = [
     (["x"], "a mapping expected, found list"),
     ({"a": 1, "b": 2}, "no known layout: its columns are a, b"),
     ({}, "no known layout: its columns are none"),
-    (upstream(input=5), "column input: text expected, found int"),
-    (upstream(outputs=[]), "column outputs: a list of texts expected, found []"),
-    (upstream(outputs=[1]), "column outputs: a list of texts expected, found [1]"),
-    (upstream(input="Who?"), "no question of RULER at the end of the prompt: 'Who?'"),
+    ({"input": 5}, "column input: text expected, found int"),
+    ({"outputs": []}, "column outputs: a list of texts expected, found []"),
+    ({"outputs": [1]}, "column outputs: a list of texts expected, found [1]"),
+    ({"input": "Who?"}, "no question of RULER at the end of the prompt: 'Who?'"),
 ]
 
 
@@ -87,6 +88,8 @@ def test_a_row_that_cannot_be_read_is_told_with_its_place_and_column(
     number: int, tmp_path: Path
 ) -> None:
     record, why = BROKEN[number]
+    if isinstance(record, dict) and {"input", "outputs"} & record.keys():
+        record = upstream(**record)
     good, bad = read(tmp_path, upstream(), record)
     assert isinstance(good, OtherRow)
     assert bad == f"rows.jsonl line 2: {why}"

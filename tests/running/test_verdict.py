@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from ruler_eval.engine_check import verdict
 from ruler_eval.engine_check.verdict import (
@@ -47,6 +46,8 @@ SOUND = sheet_of(lambda tokens, condition: False)
 
 @given(st.integers(1, 60), st.data())
 def test_the_tests_are_those_of_scipy(rows: int, data: st.DataObject) -> None:
+    from scipy import stats  # a second, for each process that would read it
+
     inside = data.draw(st.integers(0, rows))
     events = data.draw(st.integers(0, rows))
     hits = data.draw(st.integers(0, min(inside, events)))
