@@ -21,7 +21,7 @@ import ruler_data
 import ruler_eval
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.exchange.identify import Identities
-from ruler_builders.exchange.imports import import_rows
+from ruler_builders.exchange.imports import Imported, import_rows
 from ruler_builders.pipeline import build_one
 from ruler_builders.upstream import (
     Arguments,
@@ -455,6 +455,20 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     assert "# RULER (imported)" in card and "Somebody else drew these rows" in card
     assert "use: 1 synthetic task, at" in card and "| Size | 1 config, named" in card
     assert cli("show", data, "--card").stdout == card
+
+
+def test_a_row_is_too_long_from_a_token_over_its_length(tmp_path: Path) -> None:
+    (row,) = upstream_rows(OLD, "vt", 1)
+    too_long = "longer than the config's length, with BOS and template"
+
+    def imported(length: int) -> Imported:
+        path = write(tmp_path / f"{length}" / f"vt_{length}.jsonl", [as_upstream(row)])
+        return import_rows(path, tokenizer=TOKENIZER, out=tmp_path / f"out-{length}")
+
+    (counted,) = ruler_data.load(imported(4096).folder, "vt_4096")
+    size = counted.length
+    assert too_long not in imported(size).defects[f"vt_{size}"]
+    assert too_long in imported(size - 1).defects[f"vt_{size - 1}"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -63,11 +63,15 @@ def test_the_place_of_an_answer_and_a_zero_are_told_from_the_number_of_a_row() -
         assert answer.index == expected
 
 
-def test_rows_that_a_tool_counts_through_all_tasks_are_counted_within_each() -> None:
-    record = {"responses_create_params": REQUEST, "outputs": ["o"], "response": RESPONSE}
+@pytest.mark.parametrize(("gold", "subset"), [("outputs", "subset"), ("expected_answer", "task")])
+def test_rows_that_a_tool_counts_through_all_tasks_are_counted_within_each(
+    gold: str, subset: str
+) -> None:
+    outputs = ["o"] if gold == "outputs" else "o"
+    record = {"responses_create_params": REQUEST, gold: outputs, "response": RESPONSE}
     numbers = [("vt", 7), ("cwe", 2), ("vt", 3), ("cwe", 2), ("vt", 5)]
     records = [
-        (Place(None, place), {**record, "subset": task, "_ng_task_index": number})
+        (Place(None, place), {**record, subset: task, "_ng_task_index": number})
         for place, (task, number) in enumerate(numbers, 1)
     ]
     plain = (Place(None, 6), {"id": "fwe/9", "text": "t"})

@@ -412,6 +412,11 @@ def test_a_dry_run_says_what_it_cannot_know_and_ends_with_3(
     assert site.hub.requests == [] or env is not OFFLINE
 
 
+def test_a_dry_run_in_the_token_s_own_namespace_knows_that_it_may_write(site: Site) -> None:
+    done = site.publisher.command(site.builds(), "--repo", "tester/new", "--dry-run")
+    assert done.returncode == 0 and "would be created" in done.stdout, done.stderr
+
+
 def test_a_repo_of_other_data_is_refused(site: Site) -> None:
     site.hub.create(site.repo)
     site.hub.foreign_commit(site.repo, "train.csv")

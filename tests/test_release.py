@@ -7,6 +7,7 @@ import pytest
 
 from ruler_data.index import Index, Sibling
 from ruler_data.tokenizers.registry import REGISTRY
+from tests.commands import spawn, succeeded
 from tests.hub import Blob, Hub
 from tests.hub_faults import answers, flips_a_bit, resets
 from tests.publishing import Site, contents
@@ -48,6 +49,27 @@ def test_only_what_is_asked_is_downloaded(two: TwoReleases) -> None:
     assert not [line for line in two.hub.requests if "fwe_1024" in line]
     refused = two.fetch("v1.0.0", ["vt_2048"]).refused
     assert "vt_2048" in refused and "it has vt_1024, fwe_1024" in refused
+
+
+def test_a_file_that_was_damaged_in_the_cache_is_downloaded_again(
+    two: TwoReleases, tmp_path: Path
+) -> None:
+    found = two.fetch("v1.0.0", ["vt_1024"])
+    (path,) = (tmp_path / "hf").rglob("*.parquet")
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    assert two.fetch("v1.0.0", ["vt_1024"]) == found
+    assert path.read_bytes() != data
+
+
+def test_an_export_of_a_release_reads_its_commit(two: TwoReleases, tmp_path: Path) -> None:
+    words = ("export", two.repo, "--revision", "v1.0.0", "--for", "lm-eval", "--tasks", "vt")
+    env = {**two.hub.env(), "HF_HOME": str(tmp_path / "hf")}
+    succeeded(spawn("ruler-data", *words, "--out", tmp_path / "out", env=env))
+    task = (tmp_path / "out" / "ruler_vt_1024.yaml").read_text("utf-8")
+    assert f"dataset_path: {two.repo}\n" in task
+    assert f"dataset_kwargs:\n  revision: {two.tags['v1.0.0']}\n" in task
 
 
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE=1", "RULER_OFFLINE=1", "RULER_OFFLINE=true"])

@@ -29,7 +29,7 @@ from ruler_eval.scoring.metrics import (
     soft_match,
     soft_part,
 )
-from tests.rows import counter, rows_of
+from tests.rows import counter, make, rows_of
 
 SUITE = packaged()["ruler2"].tasks
 SOLVED = ("mk_niah_medium", "mk_niah_hard")
@@ -103,6 +103,17 @@ def test_rows_are_full_and_have_room_for_a_copy_of_all_that_is_asked_for(name: s
             copied += gold[: len(row.outputs)]
         wanted = "\n\n".join([*copied, *row.outputs])
         assert count([wanted])[0] <= row.max_new_tokens
+
+
+@pytest.mark.parametrize("name", ["qa_medium", "qa_hard"])
+def test_no_document_but_the_gold_ones_holds_an_answer(name: str, shared: Path) -> None:
+    for index in (5, 16, 17):  # other documents of the source hold their answers
+        row = make("mistral", name, index, 4096, shared / "sources")
+        gold = {row.context[span.start : span.end] for span in row.evidence}
+        others = [text for _, text in texts_of(row) if not any(text in one for one in gold)]
+        assert len(others) > 10
+        for output in {*row.outputs} - {"yes", "no"}:
+            assert not any(output.lower() in text.lower() for text in others)
 
 
 def edits(said: list[str], wanted: list[str]) -> int:

@@ -330,6 +330,14 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
     assert validity.errors
 
 
+def test_an_answer_of_reasoning_and_nothing_else_is_empty(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    scores = said_by(lambda *_: "<think>hm</think> ", tmp_path / "run", sample_build, FEW)
+    assert scores.table["empty"].to_pylist() == [True] * 18
+    assert {cell.official for cell in means(scores.table)} == {0.0}
+
+
 def test_good_answers_are_refused_by_nothing(sample_build: Path, tmp_path: Path) -> None:
     scores = said_by(golden, tmp_path / "run", sample_build)
     assert scores.validity.errors == []

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.console import Console
 from ruler_builders.rebuild import Verdict
 from ruler_builders.show import ProcedurePage, ShownRow, highlight, procedures
 from ruler_data.errors import UsageError
-from ruler_data.index import _API_MODELS, FindResult, Index, Sibling, find
+from ruler_data.index import _API_MODELS, FindResult, Index, Sibling, find, releases_of
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.procedures import procedures as known_procedures
 from ruler_data.row import Row, Span
@@ -146,6 +147,20 @@ def test_a_verdict_says_all_that_was_found_or_what_is_stated(number: int) -> Non
     assert printed(verdict).splitlines() == lines
     record = verdict.to_record()
     assert (record["exit_status"], record["made"]) == (status, verdict.made)
+
+
+def test_the_newest_release_is_the_greatest_number_and_not_the_last_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def opened(repo: str, revision: str) -> SimpleNamespace:
+        return SimpleNamespace(revision=revision, commit="c" * 40, manifest=BASE)
+
+    names = ("v1.9.0", "v1.10.0", "v1.2.11", "draft", "v2")
+    monkeypatch.setattr("ruler_data.index.read_index", lambda repo, revision: None)
+    monkeypatch.setattr("ruler_data.hub.repo.tags", lambda repo: dict.fromkeys(names, "c" * 40))
+    monkeypatch.setattr("ruler_data.hub.download.open_release", opened)
+    (release,) = releases_of("org/ruler").siblings
+    assert release.tag == "v1.10.0"
 
 
 def test_find_says_what_is_known_of_models_that_an_api_serves(

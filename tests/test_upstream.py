@@ -21,7 +21,7 @@ from ruler_builders.upstream import (
 )
 from ruler_builders.upstream.columns import columns
 from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Question
-from ruler_builders.upstream.state import UpstreamRow
+from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
@@ -185,3 +185,16 @@ class _FewDocuments(UpstreamSources):
         return documents, [
             Question(f"Which {n}?", ["it"], [n], [n + 1, n + 2], []) for n in range(2)
         ]
+
+
+def test_steps_end_above_a_probe_of_exactly_the_limit_and_below_one_that_is_longer() -> None:
+    """As a script says it: `while total < limit` grows, and only `total > limit` steps back."""
+    task = TASKS["niah_single_1"]
+    sizes = {}
+    for limit in (4095, 4096, 4097):
+        arguments = Arguments(edition_of("upstream-2025-01"), task, limit, 1)
+        state = State(arguments, lambda text: len(text) - task.max_new_tokens)
+        sizes[limit] = state.size(
+            lambda size: Draft("x" * size, [], []), step=256, answers=lambda outputs: ""
+        )
+    assert sizes == {4095: 4096 - 256, 4096: 4096 + 256, 4097: 4096}

@@ -703,6 +703,9 @@ def test_rows_of_each_config_can_be_chosen_and_are_named(few: Path, cli: Cli) ->
     verdict = json.loads(done.stdout)
     assert (done.returncode, verdict["made"], verdict["exit_status"]) == (3, 4, 3)
     assert sorted(verdict["unproved"]) == ["qa_1_1024", "vt_1024"]
+    done = cli("verify", few, "--rows", 6, "--json")  # all of them
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["made"], verdict["unproved"]) == (0, 12, {})
 
 
 def test_sources_not_here_are_said_by_config(shared: Path, tmp_path: Path, cli: Cli) -> None:

@@ -11,6 +11,7 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
+from ruler_eval.running import transport
 from tests.commands import Done, succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import evaluate
@@ -54,8 +55,9 @@ def golden(frozen: Path, tokenizer: PromptTokenizer) -> Say:
 
 
 @pytest.fixture
-def server(golden: Say) -> Iterator[FakeServer]:
-    """A server that gives the golden answers."""
+def server(golden: Say, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    """A server that gives the golden answers, and needs no long pauses between tries."""
+    monkeypatch.setattr(transport, "PAUSE", 0.3)
     with FakeServer(golden) as server:
         yield server
 
