@@ -145,6 +145,18 @@ def test_gold_answers_are_not_published_as_a_models(
     assert "its answers are the gold answers, of no model" in said and repo not in hub.repos
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"), [("", "every answer is empty"), (None, "no row is answered")]
+)
+def test_what_score_refuses_is_not_published(
+    answer: str | None, why: str, publish: Publish, sample_build: Path, tmp_path: Path, hub: Hub
+) -> None:
+    folder = make_run(tmp_path / "run", sample_build, lambda *_: answer, FEW)
+    writes = len(hub.writes())
+    said = refused(publish(folder, "--data", sample_build, "--repo", "org/refused"))
+    assert why in said and len(hub.writes()) == writes
+
+
 def test_a_run_with_one_row_a_config_is_published(
     sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
 ) -> None:
