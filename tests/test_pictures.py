@@ -44,7 +44,7 @@ def words_in(picture: Picture) -> list[str]:
     return ["".join(text.itertext()) for text in document.iterfind(".//{*}text")]
 
 
-@pytest.mark.parametrize("number", [1, 2, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 12))])
 def test_no_axis_is_without_a_title_and_every_run_can_be_read(number: int) -> None:
     conclusion = several(number)
     names = pictures.short_names(conclusion)

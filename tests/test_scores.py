@@ -330,6 +330,15 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
     assert validity.errors
 
 
+def test_there_is_no_mean_where_a_task_has_no_answer(sample_build: Path, tmp_path: Path) -> None:
+    def say(config: str, row: Row) -> str | None:
+        return None if config == "vt_4096" else golden(config, row)
+
+    whole = summary_of(said_by(golden, tmp_path / "whole", sample_build, FEW))
+    assert whole.mean is not None and whole.mean.official == 1.0
+    assert summary_of(said_by(say, tmp_path / "torn", sample_build, FEW)).mean is None
+
+
 def test_an_answer_of_reasoning_and_nothing_else_is_empty(
     sample_build: Path, tmp_path: Path
 ) -> None:

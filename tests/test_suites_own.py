@@ -10,8 +10,9 @@ import pytest
 
 from ruler_builders.sources.qa import parse_own
 from ruler_builders.sources.text_files import read_json
-from ruler_data import Row, RulerError
+from ruler_data import Row, RulerError, UsageError
 from ruler_data.parquet import read_rows
+from ruler_data.suites import load_suite
 from tests.builds import run
 from tests.commands import OF_A_FOLDER, one_line
 from tests.conftest import Cli
@@ -192,3 +193,11 @@ def test_a_budget_without_room_is_refused(family: str, folder: Path, tmp_path: P
 def test_a_file_without_a_question_that_can_be_checked_is_refused(data: object, said: str) -> None:
     with pytest.raises(RulerError, match=f"x.json: {said}"):
         parse_own(data, "x.json")
+
+
+@pytest.mark.parametrize("name", ["ruler", "hard"])
+def test_a_suite_of_ones_own_has_a_name_of_its_own(name: str, folder: Path) -> None:
+    path = folder / f"my-{name}.yaml"
+    path.write_text(SUITE.replace("name: mine", f"name: {name}"), encoding="utf-8")
+    with pytest.raises(UsageError, match=f"my-{name}.yaml: name: {name} is a suite of the package"):
+        load_suite(str(path))

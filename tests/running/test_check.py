@@ -138,6 +138,8 @@ def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path)
     assert "options: not checked: engine vllm is not installed" in done.stdout
     twice = examine(frozen, tiny, "--samples", 2, "--temperature", 1)["cost"]
     assert twice["answer_tokens"] == 2 * written
+    more = examine(frozen, tiny, "--protocol", "thinking", "--extra-tokens", 7)["cost"]
+    assert more["answer_tokens"] == written + 7 * len(rows)
     less = examine(frozen, tiny, "--no-context")["cost"]
     assert less["prompt_tokens"] < read / 10
     model = tiny_model(tmp_path)

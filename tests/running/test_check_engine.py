@@ -233,7 +233,8 @@ HITS = {"self-hit", "prefix-hit", "shared"}
     ("engine", "options", "conditions", "reason"),
     [
         pytest.param(
-            CachedEngine(block=8320), {}, HITS, "seen in 0 of 128 by cached tokens", id="no hit"
+            CachedEngine(block=8320), {}, HITS, "seen in 0 of 128 by cached tokens",
+            id="no hit", marks=pytest.mark.slow,
         ),
         pytest.param(
             CachedEngine(block=8320), {"block": 8320}, HITS, "shorter than 2 blocks of 8320",
