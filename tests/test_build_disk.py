@@ -39,7 +39,8 @@ def pages(data: bytes) -> int:
     return -(-len(data) // PAGE) * PAGE
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_config_that_finds_the_disk_full_names_path_and_need_and_the_others_stay(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes], workers: int
 ) -> None:

@@ -135,6 +135,7 @@ def evaluate(*arguments: object) -> Done:
     return commands.run("ruler-eval", *arguments)
 
 
+@pytest.mark.slow
 def test_rows_of_editions_at_other_lengths_are_golden() -> None:
     """Of a tokenizer that counts words and letters, at lengths with other steps and lists."""
 

@@ -174,7 +174,7 @@ def many(job: int, progress: Progress) -> int:
     return job
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_row_is_reported(workers: int) -> None:
     reported = Counter[str]()
 

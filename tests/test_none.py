@@ -130,6 +130,7 @@ def test_the_questions_are_those_of_the_task_with_documents_and_nothing_more() -
             assert alone == make("mistral", task, index, length=16384)
 
 
+@pytest.mark.slow
 def test_rows_are_as_long_as_they_are_and_verified_as_that(tmp_path: Path, cli: Cli) -> None:
     options = ("--tokenizer", "mistral-v0.2", "--sources", "sample", "--suite", "no_context")
     succeeded(run(*options, "--lengths", 4096, "--rows", 6, "--out", tmp_path / "out"))

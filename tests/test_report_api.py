@@ -86,6 +86,7 @@ def test_a_run_or_a_baseline_that_is_named_twice_stands_there_once(
     assert "minus full " in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_without_matplotlib_there_are_no_pictures(runs: list[Path], tmp_path: Path) -> None:
     code = (
         "import importlib.machinery as m, sys\n"

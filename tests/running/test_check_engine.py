@@ -44,6 +44,7 @@ def rows(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_rows_end_at_every_residue_and_neighbours_begin_alike(rows: Path, tiny: Path) -> None:
     single = load(rows, "niah_pages_single_1024")
     assert [row.length for row in single] == [1024 - index % 128 for index in range(256)]
@@ -175,6 +176,7 @@ def test_a_fault_is_named(
     assert found.exit_status == 1 and f"answers are {sentence}" in str(found)
 
 
+@pytest.mark.slow
 def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) -> None:
     sound = check(rows, CachedEngine())
     assert sound.exit_status == 0 and "nothing found in 128 rows of 1024 tokens, 128" in str(sound)

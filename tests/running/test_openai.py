@@ -43,6 +43,7 @@ def test_each_row_gets_its_own_answer(frozen: Path, tmp_path: Path, server: Fake
     assert str(server.port) not in written
 
 
+@pytest.mark.slow
 def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_the_data(
     frozen: Path, tmp_path: Path, shared: Path, tokenizer: PromptTokenizer
 ) -> None:
