@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.rows.segments import SLACK, Segments
-from ruler_builders.rows.tokenized_sources import Passages
+from ruler_builders.rows.tokenized_sources import Passages, mixed
 from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, cut
 from ruler_builders.sources.packaged import bundled_domain
 from tests.rows import counted, rows_of
@@ -94,3 +94,16 @@ def test_a_mixed_haystack_takes_turns_between_all_domains() -> None:
     for row in rows_of("niah_domain_mixed", length=8192):
         found = [owners[line] for line in row.context.split("\n") if line in owners]
         assert {name for name in BUNDLED if found.count(name) > 3} == set(BUNDLED)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
+def test_domains_in_turns_leave_out_no_passage(first: int, second: int, seed: int) -> None:
+    domains = []
+    for letter, count in (("a", first), ("b", second)):
+        texts = [f"{letter}{number}" for number in range(count)]
+        lines = Segments.of(texts, np.ones(count, dtype=np.int64))
+        domains.append(Passages(lines, np.arange(count), count))
+    texts = mixed(domains, random.Random(seed)).lines.texts.to_pylist()
+    assert len(texts) == 2 * max(first, second)
+    assert {*texts[::2]} == {f"a{number}" for number in range(first)}
+    assert {*texts[1::2]} == {f"b{number}" for number in range(second)}

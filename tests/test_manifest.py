@@ -137,6 +137,8 @@ FORGED: list[tuple[dict[str, object], str]] = [
     ({"configs": dict([config("vt_4096", rows=1)])}, ""),
     ({"files": {"../x.md": FileInfo(1, "")}},
      "x: names the file '../x.md', which is not of this dataset"),
+    ({"files": {"x.md/../../y.md": FileInfo(1, "")}},
+     "x: names the file 'x.md/../../y.md', which is not of this dataset"),
     ({"files": {"a-B_9.md": FileInfo(1, ""), "LICENSE": FileInfo(1, "")}}, ""),
 ]  # fmt: skip
 

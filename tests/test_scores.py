@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ruler_report
-from ruler_data import Row, RulerError, UsageError
+from ruler_data import TASKS, Row, RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
@@ -27,7 +27,7 @@ from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.scores import FILENAME, Scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
 from ruler_eval.scoring.table import SCHEMA, CellMeans, Line, means, to_table
-from ruler_eval.scoring.validity import never_exact
+from ruler_eval.scoring.validity import never_exact, suspicion
 from tests.commands import HANG
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
 
@@ -345,6 +345,19 @@ def test_an_answer_of_reasoning_and_nothing_else_is_empty(
     scores = said_by(lambda *_: "<think>hm</think> ", tmp_path / "run", sample_build, FEW)
     assert scores.table["empty"].to_pylist() == [True] * 18
     assert {cell.official for cell in means(scores.table)} == {0.0}
+
+
+@pytest.mark.parametrize(("scores", "is_suspect"), [((0.9, 0.0), False), ((0.0, 0.9), True)])
+def test_the_harness_is_in_doubt_by_the_shortest_length_alone(
+    scores: tuple[float, float], is_suspect: bool
+) -> None:
+    cells = [
+        CellMeans("vt", length, score, score, score, rows=20, answered=20)
+        for length, score in zip((4096, 131072), scores, strict=True)
+    ]
+    reason = suspicion(cells, TASKS, {"vt_4096": 0.0, "vt_131072": 0.0})
+    assert reason.startswith("suspect harness: at 4,096 tokens no task is above") == is_suspect
+    assert bool(reason) == is_suspect
 
 
 def test_good_answers_are_refused_by_nothing(sample_build: Path, tmp_path: Path) -> None:

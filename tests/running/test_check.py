@@ -1,9 +1,11 @@
 """`ruler-eval run --check`: each fault that would spoil a run is found without loading anything."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import ruler_builders
@@ -15,6 +17,7 @@ from tests.commands import succeeded
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
 from tests.running.server import FakeServer
+from tests.tampering import copy_of, edit_table, table_of
 
 
 def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
@@ -34,6 +37,20 @@ def errors(found: dict[str, Any]) -> list[str]:
 def test_rows_are_as_long_as_they_say(frozen: Path, tiny: Path) -> None:
     found = examine(frozen, tiny)
     assert found["rows"] == 40 and found["findings"] == []
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_rows_that_are_longer_or_shorter_than_they_say_are_an_error(
+    more: int, frozen: Path, tiny: Path, tmp_path: Path
+) -> None:
+    copy = copy_of(frozen, tmp_path)
+    table = table_of(copy, "vt_2048")
+    lengths = [length + more for length in table["length"].to_pylist()]
+    place = table.schema.get_field_index("length")
+    edit_table(copy, "vt_2048", table.set_column(place, "length", pa.array(lengths, pa.int32())))
+    (error,) = errors(examine(copy, tiny))
+    made, said = re.findall(r"answer are (\d+) tokens, the data says (\d+), counted with", error)[0]
+    assert int(said) == int(made) + more and "20 rows like it" in error
 
 
 def with_template(folder: Path, template: str | None, **changes: object) -> Path:
