@@ -149,11 +149,3 @@ def test_a_build_locks_its_folder_and_leaves_no_part(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"), BuildDir(tmp_path / "file").locked():
         pass
-
-
-def test_a_block_of_a_template_leaves_neither_its_line_nor_its_indentation() -> None:
-    """As `transformers` renders templates."""
-    source = (
-        "{% for word in words %}\n    {% if word %}\n{{ word }}\n    {% endif %}\n{% endfor %}\n."
-    )
-    assert run_template(source, {"words": ["a", "", "b"]}) == "a\nb\n."
