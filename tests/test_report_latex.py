@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ruler_report
-from ruler_report.typesetting import latex_text
+from ruler_report.typesetting import latex_text, spreadsheet
 from tests.test_report import HOSTILE, few, hostile
 
 
@@ -33,3 +33,9 @@ def test_hostile_names_stay_text_in_latex(tmp_path: Path) -> None:
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
     assert "\x1b" not in text and latex_text(HOSTILE)[:30] in text
     assert latex_text(r"\input{/etc/passwd}%") == r"\textbackslash{}input\{/etc/passwd\}\%"
+
+
+@pytest.mark.parametrize("first", "=+-@|%")
+def test_a_cell_of_a_spreadsheet_is_no_formula(first: str) -> None:
+    assert spreadsheet(f"{first}1") == f"'{first}1"
+    assert spreadsheet(f"1{first}") == f"1{first}"

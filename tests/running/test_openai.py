@@ -1,5 +1,6 @@
 """The openai engine against a server that refuses, stalls, talks nonsense, dies and comes back."""
 
+import json
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_a_server_that_asks_for_no_pause_gets_one(server: FakeServer, ask: Ask, 
     server.fault = lambda n, b: status(429, Retry_After=after)
     assert "status 429" in refusal(ask("--rows", 2, patience=2), 1)
     assert 2 < len(server.seen) <= 2 * 2 / 0.25
+
+
+def test_a_header_is_sent_with_a_secret_of_the_environment(
+    ask: Ask, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "gate-secret-7")
+    headers = json.dumps({"X-Gateway": "Key $GATEWAY_KEY"})
+    done = succeeded(ask("--option", f"headers={headers}", "--rows", 1))
+    assert {head["X-Gateway"] for head in server.headers} == {"Key gate-secret-7"}
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert "gate-secret-7" not in done.stdout + done.stderr + written
 
 
 @pytest.mark.parametrize("drip", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])

@@ -100,8 +100,8 @@ def segments(text: str) -> Iterator[Segment]:
 def normalized(text: str) -> str:
     """Return a text as SQuAD compares it: lower case, without punctuation and articles.
 
-    >>> normalized("The U.S.  Army!")
-    'us army'
+    >>> normalized("The U.S.  Army!"), normalized("an apple a day")
+    ('us army', 'apple day')
     """
     kept = [char for char in text.lower() if not _is_punctuation(char)]
     return " ".join(_ARTICLE.sub(" ", "".join(kept)).split())
