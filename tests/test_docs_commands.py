@@ -1,6 +1,6 @@
 """The commands of the pages run: against a server and a Hub on loopback, and functions in Python.
 
-Those of the README and the tutorial run word by word in `make stranger`.
+Blocks of the README and the tutorial run word by word in `make stranger`.
 
 Each page has a folder of its own, in which what a reader has is put in place: rows, runs, a model's
 tokenizer, others' answers. A page's builds come first, then its runs, then what reads them. They
@@ -89,14 +89,11 @@ def is_run(command: str) -> bool:
     return not command.startswith(tuple(NOT_RUN))
 
 
-def is_here(page: Path) -> bool:
-    """Whether a page has commands, and `make stranger` does not run all of it word by word."""
-    return bool(commands_of(page)) and page.stem not in ("README", "tutorial")
-
-
 def commands_of(page: Path) -> list[str]:
     """Return the commands of a page, in the order in which their results are needed."""
-    words = [*in_blocks(page), *in_sentences(page)]
+    words = [*in_sentences(page)]
+    if page.stem not in ("README", "tutorial"):  # whose blocks `make stranger` runs
+        words = [*in_blocks(page), *words]
     words.sort(key=lambda command: ORDER.get(command[1], 2))
     return [shlex.join(command) for command in words]
 
@@ -312,7 +309,7 @@ def reader(model: Path, hub: Hub, pool: ProcessPoolExecutor, tmp_path: Path) -> 
         yield Reader(tmp_path, server, pool)
 
 
-@pytest.mark.parametrize("page", [*filter(is_here, PAGES)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*filter(commands_of, PAGES)], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, reader: Reader) -> None:
     commands = [command for command in commands_of(page) if is_run(command)]
     if any(" DIR" in command for command in commands) and not SHARED.is_dir():

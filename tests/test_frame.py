@@ -119,7 +119,7 @@ def test_draws_of_a_run_stay_beside_others_and_gaps_of_equal_answers_are_narrow(
     second = run({cell: 1 - of_cell.official for cell, of_cell in first.items()})
     alone, both = means_of(first), means_of(first, second)
     assert str(alone.estimate(MEAN, 0)) == str(both.estimate(MEAN, 0))
-    np.testing.assert_allclose(alone.array.draws[0], both.array.draws[0], rtol=1e-5)
+    assert np.array_equal(alone.array.draws[0], both.array.draws[0])
     near = run({cell: of_cell.official.copy() for cell, of_cell in first.items()})
     near["vt", 4096].official[:2] = 1 - near["vt", 4096].official[:2]
     gap = means_of(first, near).difference(MEAN, 1, 0)
@@ -223,6 +223,15 @@ def test_weights_are_those_of_the_question_whoever_was_asked() -> None:
     first, second = run({("vt", 4096): scores}), run({("vt", 4096): scores}, first=500)
     draws = means_of(first, first, second).array.draws[:, 0]
     assert np.array_equal(draws[0], draws[1]) and abs(np.corrcoef(draws[0], draws[2])[0, 1]) < 0.1
+
+
+def test_draws_are_the_same_to_the_bit_in_whatever_order_a_processor_adds() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.integers(0, 11, size=(3, 500)) / 10
+    questions = rng.integers(2**63, size=500, dtype=np.uint64)
+    order = rng.permutation(500)
+    other = resampling._draws_of_means(scores[:, order], questions[order])
+    assert np.array_equal(resampling._draws_of_means(scores, questions), other)
 
 
 def test_a_run_without_a_rank_keeps_its_own_reason_and_takes_none_from_others() -> None:

@@ -196,10 +196,14 @@ def _spread(draws: Draws) -> Floats:
 
 
 def _draws_of_means(scores: Floats, questions: Digests) -> Draws:
-    """Return draws of the means of lines of scores for the same questions, lines by draws."""
-    weights = weights_of(questions)
+    """Return draws of the means of lines of scores for the same questions, lines by draws.
+
+    Processors add products in orders of their own: the sums are float64 and the draws float32, so
+    that draws are the same on all of them.
+    """
+    weights = weights_of(questions).astype(np.float64)
     count = len(questions)
-    means = scores.mean(axis=1, keepdims=True).astype(np.float32)
-    drawn = scores.astype(np.float32) @ weights / weights.sum(axis=0)
+    means = scores.mean(axis=1, keepdims=True)
+    drawn = scores @ weights / weights.sum(axis=0)
     spread = np.sqrt((count + 1) / (count - 1)) if count > 1 else np.nan
-    return np.asarray(means + (drawn - means) * np.float32(spread))
+    return np.asarray(means + (drawn - means) * spread, dtype=np.float32)

@@ -92,6 +92,12 @@ def test_an_error_is_read_for_its_reason_its_wait_and_whether_money_is_left(
     assert found.usage is None and found.sent
 
 
+def test_of_a_long_reply_the_beginning_alone_is_searched() -> None:
+    asked = "try again in 7s"
+    assert failure(429, asked + " " * transport.SAID).pause == 7
+    assert failure(429, " " * transport.SAID + asked).pause == 0
+
+
 def test_the_errors_usage_is_kept_and_a_wait_of_the_headers_goes_first() -> None:
     body = {"error": {"message": "try again in 90 s"},
             "usage": {"prompt_tokens": 5, "completion_tokens": 2}}  # fmt: skip
