@@ -42,9 +42,9 @@ last = $(notdir $(patsubst %/,%,$(1)))
 BUILT = dist/$(call last,$(TOKENIZER))
 RUN = runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(ROWS))
 # Tests start many processes; without bytecode each of them compiles the code anew. Many wait for a
-# process: two workers more than there are cores keep them busy.
+# process: one worker more than there are cores keeps them busy.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST = $(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 2)) --dist worksteal -r fE
+PYTEST = $(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 1)) --dist worksteal -r fE
 
 .PHONY: help setup build verify publish eval report test check bench regold docs locked test-tools stranger package size clean
 

@@ -67,6 +67,7 @@ def test_surroundings_leave_no_trace_in_any_byte(
     assert_same(tmp_path / "out", expected)
 
 
+@pytest.mark.slow
 def test_a_task_alone_is_the_same(asked: Asked, tmp_path: Path, expected: dict[str, bytes]) -> None:
     succeeded(run(*asked, "--tasks", "qa_2", "--out", tmp_path / "out"))
     name = "qa_2_1536/test-00000-of-00001.parquet"

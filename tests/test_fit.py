@@ -62,6 +62,7 @@ def tekken_oracle() -> MistralTokenizer[Any, Any, Any, Any, Any]:
     return MistralTokenizer.v3(is_tekken=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_length_is_that_of_the_prompt_as_llama_3_sees_it(
     task: str, llama3: str, llama3_oracle: tokenizers.Tokenizer
@@ -74,6 +75,7 @@ def test_the_length_is_that_of_the_prompt_as_llama_3_sees_it(
         assert tokens.count(tokens[0]) == 1, "one BOS"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_length_is_that_of_the_prompt_as_tekken_sees_it(
     task: str, tekken_oracle: MistralTokenizer[Any, Any, Any, Any, Any]

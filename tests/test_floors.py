@@ -61,6 +61,7 @@ def test_only_listing_beats_a_guess(task: str, shared: Path) -> None:
     assert len(means) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likes", ["", "_lookalikes"])
 def test_guessing_earns_half_without_keys(likes: str, shared: Path) -> None:
     there, absent = f"niah_there{likes}", f"niah_not_there{likes}"

@@ -57,6 +57,7 @@ def test_a_folder_goes_on_with_its_seed(asked: Asked, fresh: Path, cli: Cli) -> 
     assert cli("verify", fresh).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
     order = (*changed(asked, "--tasks", "vt,fwe,cwe", "--rows", 12), "--out", out)

@@ -67,6 +67,7 @@ def test_a_fault_that_passes_at_every_step_is_survived(name: str, site: Site) ->
     assert not [fault for fault in site.hub.faults if fault.times], "each was met"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [*STEPS, "validate"])
 def test_a_hub_that_only_sends_pages_is_given_up_in_one_line(step: str, site: Site) -> None:
     site.hub.fail(
@@ -105,6 +106,7 @@ def test_what_was_uploaded_is_not_sent_again(site: Site) -> None:
     assert not [line for line in site.hub.requests if line.startswith("PUT")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "act", "times"),
     [
@@ -133,6 +135,7 @@ def test_patience_bounds_an_upload_that_hangs(step: str, site: Site) -> None:
     assert site.hub.clock() - begun[0] < 10
 
 
+@pytest.mark.slow
 def test_the_pause_that_the_hub_asks_for_is_kept(site: Site) -> None:
     site.hub.fail(STEPS["commit"], answers(429, {"Retry-After": "1"}))
     site.hub.fail(STEPS["tag"], answers(429, {"RateLimit": '"api";r=0;t=1'}))
@@ -215,6 +218,7 @@ QUOTA = "Private repository storage limit reached"
 RIGHTS = "You don't have the rights to create a dataset under the namespace \"org\": `org/x` isn't"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "act", "words"),
     [

@@ -120,6 +120,7 @@ def test_own_rows_need_their_file(folder: Path, built: Path, tmp_path: Path, cli
     assert "give --sources DIR with that" in changed.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_built_is_refused(folder: Path, tmp_path: Path, llama3: str) -> None:
     out = ("--out", tmp_path / "out")
     lacking = run(*options(folder, sources=False), *out)

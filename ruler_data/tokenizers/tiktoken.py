@@ -131,6 +131,7 @@ def tokenizer_json(
         first: id of rank 0.
         begin: whether BOS is put before every text.
     """
+    vocabulary = {_letters(token): first + rank for token, rank in ranks.items()}
     byte_level = {
         "type": "ByteLevel",
         "add_prefix_space": False,
@@ -157,8 +158,8 @@ def tokenizer_json(
         "model": {
             "type": "BPE",
             "ignore_merges": True,
-            "vocab": {_letters(token): first + rank for token, rank in ranks.items()},
-            "merges": [[_letters(left), _letters(right)] for left, right in _merges(ranks)],
+            "vocab": vocabulary,
+            "merges": [*_merges(vocabulary)],
         },
     }
     return json.dumps(body, ensure_ascii=False).encode()
@@ -176,7 +177,7 @@ def _begin_with(bos: str, number: int) -> dict[str, Any]:
     }
 
 
-def _merges(ranks: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+def _merges(ranks: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the pairs that form each token, by rank of the token, then of the pair."""
     for token in ranks:
         splits = ((token[:at], token[at:]) for at in range(1, len(token)))
@@ -185,10 +186,10 @@ def _merges(ranks: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _letters(token: bytes) -> str:
-    return "".join([_LETTERS[byte] for byte in token])
+    return token.decode("latin-1").translate(_LETTERS)
 
 
 _SHOWN = {*range(33, 127), *range(161, 173), *range(174, 256)}
 _HIDDEN = [byte for byte in range(256) if byte not in _SHOWN]
-#: The letter of each byte in byte-level vocabularies (the table of GPT-2).
-_LETTERS = [chr(n if n in _SHOWN else 256 + _HIDDEN.index(n)) for n in range(256)]
+#: The letter of each byte in byte-level vocabularies that is not its own (the table of GPT-2).
+_LETTERS = {byte: 256 + place for place, byte in enumerate(_HIDDEN)}

@@ -55,6 +55,7 @@ def test_rows_end_at_every_residue_and_neighbours_begin_alike(rows: Path, tiny: 
     assert ruler_builders.verify(rows, rows=2, tokenizer=str(tiny), progress=False).findings == ()
 
 
+@pytest.mark.slow
 def test_a_first_look_at_sound_engines_is_right_19_times_in_20() -> None:
     tokens, alarms = np.arange(128), 0
     for simulation in range(30):

@@ -34,6 +34,7 @@ def test_the_table_has_sixty_kinds() -> None:
     assert len(SERVERS) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_server_at_fault_is_named(
     tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer, name: str
@@ -65,6 +66,7 @@ LOST: dict[str, Reply] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LOST, "a cut stream"])
 def test_a_budget_holds_whatever_a_server_does_after_it_generated(
     tmp_path: Path, server: FakeServer, ask: Ask, name: str
@@ -121,6 +123,7 @@ def test_an_offset_is_recorded_and_is_another_condition(
     assert not [*obstacles(runs[1], runs[1])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("now", "goes_on"), [(41, True), (38, True), (50, False)])
 def test_a_template_may_tell_another_date_when_a_run_goes_on(
     tmp_path: Path, server: FakeServer, ask: Ask, tokenizer: PromptTokenizer, now: int,
@@ -196,6 +199,7 @@ def test_thoughts_are_reasoning_wherever_a_message_holds_them(
     assert {(line["text"], line["reasoning"]) for line in lines(tmp_path)} == {("x", "Hm")}
 
 
+@pytest.mark.slow
 def test_fewer_requests_are_under_way_while_a_server_limits_the_rate(
     server: FakeServer, ask: Ask
 ) -> None:

@@ -191,6 +191,7 @@ def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
     assert_golden(frozen, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_back_costs_nothing(frozen: Path, tmp_path: Path, golden: Say) -> None:
     first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b))
     with started(*asked_of(frozen, first.url, tmp_path, "--option", "timeout=1")) as process:

@@ -28,6 +28,7 @@ from tests.running.processes import evaluate, order, ran, refusal
 from tests.running.server import FakeServer
 
 
+@pytest.mark.slow
 def test_the_printed_interval_covers_the_rate_of_an_engine_that_flips() -> None:
     covered = 0
     for simulation in range(200):

@@ -44,6 +44,7 @@ def sheet_of(
 SOUND = sheet_of(lambda tokens, condition: False)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.data())
 def test_the_tests_are_those_of_scipy(rows: int, data: st.DataObject) -> None:
     from scipy import stats  # a second, for each process that would read it
