@@ -189,7 +189,7 @@ class Array:
 
 def _spread(draws: Draws) -> Floats:
     """Return the variances of differences of draws, first by second runs."""
-    centred = draws - draws.mean(axis=1, keepdims=True)
+    centred = (draws - draws.mean(axis=1, keepdims=True)).astype(np.float64)
     variance = (centred**2).mean(axis=1)
     covariance = centred @ centred.T / DRAWS
     return np.asarray(variance[:, None] + variance - 2 * covariance)
@@ -198,8 +198,8 @@ def _spread(draws: Draws) -> Floats:
 def _draws_of_means(scores: Floats, questions: Digests) -> Draws:
     """Return draws of the means of lines of scores for the same questions, lines by draws.
 
-    Processors add products in orders of their own: the sums are float64 and the draws float32, so
-    that draws are the same on all of them.
+    In which order products are added depends on the processor. Sums in float64 differ in digits
+    that rounding to float32 drops.
     """
     weights = weights_of(questions).astype(np.float64)
     count = len(questions)
