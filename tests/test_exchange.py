@@ -358,6 +358,7 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
     done = cli("identify", path, "--tokenizer", TOKENIZER, "--out", out)
     assert done.returncode == 1 and not out.exists() and len(done.stderr.splitlines()) == 1
     assert "line 3: not JSON" in done.stderr and "line 5: no known layout" in done.stderr
+    assert " and 1 more; --skip-bad leaves them out" in done.stderr  # five of six are named
     done = cli("identify", path, "--tokenizer", TOKENIZER, "--out", out, "--skip-bad")
     assert done.returncode == 0 and "Rows left out: 6." in done.stdout
     assert list(tmp_path.iterdir()) != [] and not list(tmp_path.glob(".mine*"))

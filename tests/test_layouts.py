@@ -56,6 +56,20 @@ def test_a_record_of_each_tool_is_read_field_by_field(number: int) -> None:
     assert answer == ToolAnswer(where, *expected)  # type: ignore[arg-type]
 
 
+def test_the_length_of_a_record_goes_before_its_names_and_those_before_the_length_given() -> None:
+    record = {"input": "p", "outputs": ["o"], "pred": "t", "index": 1}
+    of_a_doc = {"doc": {**record, "max_length": 8192}, "filtered_resps": ["t"]}
+    named = "16384/samples_ruler_vt_4096_2026-01-02T03-04-05.jsonl"
+    for said, path, expected in (
+        (of_a_doc, named, 8192),
+        (record, "16384/vt_4096.jsonl", 4096),
+        (record, "16384/vt.jsonl", 16384),
+        (record, "vt.jsonl", 2048),
+    ):
+        (answer,) = parse_answers([(Place(Path(path), 1), said)], length=2048)
+        assert answer.length == expected
+
+
 def test_the_place_of_an_answer_and_a_zero_are_told_from_the_number_of_a_row() -> None:
     record = {"input": "one two", "outputs": ["two"], "pred": "t"}
     for index, number, expected in ((4, 3, 2), (3, 3, 3), (0, 9, 0)):

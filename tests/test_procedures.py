@@ -143,6 +143,11 @@ def test_a_build_takes_the_rows_and_a_run_prompt_and_sampling(data: Path, tmp_pa
     assert (options["temperature"], options["top_p"], options["rows"]) == (0.0, 0.0001, 500)
 
 
+def test_fewer_rows_than_those_of_a_procedure_are_the_users(data: Path, tmp_path: Path) -> None:
+    info = read_info(run(data, tmp_path / "run", rows=1))
+    assert info.data.rows == {"vt_1024": 1, "fwe_1024": 1}
+
+
 @pytest.mark.parametrize(
     ("call", "what"),
     [

@@ -191,6 +191,19 @@ def test_what_an_unfinished_release_left_goes_with_the_next(site: Site) -> None:
     assert not [path for path in site.contents(FIRST) if "2048" in path]
 
 
+def test_a_config_that_is_no_part_of_a_release_goes_also_if_nothing_is_to_be_sent(
+    site: Site,
+) -> None:
+    other = "vt_2048/test-00000-of-00001.parquet"
+    site.hub.fail(STEPS["tag"], answers(403))
+    assert site.publish(site.builds()).code == 1
+    released = site.contents("main")
+    site.hub.foreign_commit(site.repo, other)
+    assert other in site.contents("main")
+    assert site.publish(site.builds()).code == 0
+    assert site.contents(FIRST) == site.contents("main") == released
+
+
 def test_nothing_is_tagged_that_is_not_what_was_sent(site: Site) -> None:
     def harm(handler: object, serve: Callable[[], None]) -> None:
         serve()

@@ -60,6 +60,11 @@ WRONG = {
 }  # fmt: skip
 
 
+def test_lengths_rise_and_stand_once_whatever_their_order_in_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, MINE.replace("[1024]", "[4096, 1024, 4096, 2048]"))
+    assert load_suite(str(path)).lengths == (1024, 2048, 4096)
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_suite_is_refused_with_file_key_and_value(what: str, tmp_path: Path) -> None:
     before, after, said = WRONG[what]
