@@ -328,6 +328,9 @@ def _refuse_empty(name: str, hint: Any, default: object) -> None:  # noqa: ANN40
     """Refuse an empty text for a path, or for an option that may be left out: an unset variable."""
     if Path in get_args(hint.__origin__) or default is None:
         option = "--" + name.replace("_", "-")
+        (info,) = hint.__metadata__
+        if isinstance(info.default, str):  # where typer keeps another name, e.g. `--in`
+            option = info.default
         raise UsageError(option, "is empty; give a value, or leave it out")
 
 

@@ -71,6 +71,7 @@ def test_a_tokenizer_that_is_not_here_is_named(two_tasks: Asked, tmp_path: Path,
         ("tokenizer_config.json", b'{"chat_template": "{{ messages.__class__.__mro__[1]() }}"}'),
         ("tokenizer_config.json", b'{"chat_template": "{{ nosuch.deep.er }}"}'),
         ("tokenizer_config.json", b'{"chat_template": 7}'),
+        ("chat_template.jinja", b"{{ messages[0]['content'] }}{{ ['a', 'a'] | random }}"),
         *[
             ("chat_template.jinja", b"{{ bos_token }}{{ messages[0]['content'][:%d] }}" % cut)
             for cut in (50, 20_000)

@@ -103,7 +103,9 @@ def test_domains_in_turns_leave_out_no_passage(first: int, second: int, seed: in
         texts = [f"{letter}{number}" for number in range(count)]
         lines = Segments.of(texts, np.ones(count, dtype=np.int64))
         domains.append(Passages(lines, np.arange(count), count))
-    texts = mixed(domains, random.Random(seed)).lines.texts.to_pylist()
+    passages = mixed(domains, random.Random(seed))
+    texts = passages.lines.texts.to_pylist()
+    assert passages.fresh == len({*texts[: passages.fresh]}) == 2 * min(first, second)
     assert len(texts) == 2 * max(first, second)
     assert {*texts[::2]} == {f"a{number}" for number in range(first)}
     assert {*texts[1::2]} == {f"b{number}" for number in range(second)}

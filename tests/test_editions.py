@@ -10,6 +10,7 @@ import pytest
 
 from ruler_builders import verify
 from ruler_builders.upstream import EDITIONS, Arguments, UpstreamSources, replay
+from ruler_builders.upstream.edition import edition_of
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
@@ -107,6 +108,20 @@ def test_what_cannot_be_built_is_one_line(
     done = cli(*build(tmp_path / "out", *more), env=env)
     assert done.returncode in (1, 2) and said in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_an_unknown_edition_is_answered_with_all_that_there_are() -> None:
+    with pytest.raises(UsageError) as refused:
+        edition_of("upstream-2020")
+    assert str(refused.value).endswith(f"known: {', '.join([BALANCED, *EDITIONS])}")
+
+
+def test_words_of_the_users_sources_go_before_those_installed(tmp_path: Path) -> None:
+    (tmp_path / "wonderwords").mkdir()
+    for kind, words in (("noun", "cat\nant\n"), ("adjective", "big\n"), ("verb", "go\n")):
+        (tmp_path / "wonderwords" / f"{kind}list.txt").write_text(words)
+    assert [*UpstreamSources(tmp_path).needle_words] == ["big-ant", "big-cat"]
+    assert len(UpstreamSources(None).needle_words) > 1_000_000
 
 
 def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, cli: Cli) -> None:

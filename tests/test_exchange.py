@@ -348,6 +348,17 @@ def test_a_key_of_two_needles_is_reported() -> None:
     assert found == {"queried key is not unique": "1 of 2 rows"}
 
 
+def test_rows_of_the_files_of_a_pattern_alone_are_imported(tmp_path: Path, cli: Cli) -> None:
+    line = json.dumps(as_upstream(upstream_rows(NEW, "fwe", rows=1)[0]))
+    for folder, name in (("one", "fwe_4096"), ("two", "fwe_8192")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.jsonl").write_text(line)
+    out = tmp_path / "out"
+    done = cli("identify", tmp_path, "--files", "one/*", "--tokenizer", TOKENIZER, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert [*ruler_data.load(out).manifest.configs] == ["fwe_4096"]
+
+
 def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path, cli: Cli) -> None:
     good = as_upstream(upstream_rows(NEW, "fwe", rows=1)[0])
     path = tmp_path / "fwe_4096.jsonl"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
 from ruler_builders.rows.haystacks import NeedleLines
-from ruler_builders.rows.randomness import distinct, permutation, rng, subset
-from ruler_builders.rows.row_template import Needle, insert_needles
+from ruler_builders.rows.randomness import depth, distinct, permutation, rng, subset
+from ruler_builders.rows.row_template import Needle, insert_needles, spread
 from ruler_builders.rows.segments import SLACK, SPARE, Segments, choose, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
@@ -38,6 +38,18 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
     pieces = [str(text[start:end], "utf-8") for start, end in pairwise(edges)]
     assert pieces == [word for row in reversed(rows) for word in row]
     assert str(text, "utf-8") == "".join(pieces)
+
+
+def test_as_many_needles_as_places_take_one_each_and_more_stay_where_they_are() -> None:
+    assert spread([0, 0, 0], last=2) == [0, 1, 2]
+    assert spread([0, 0, 0], last=1) == [0, 0, 0]
+
+
+def test_every_500_rows_have_depths_of_their_own() -> None:
+    depths = [depth(0, "vt", index, "x") for index in range(1000)]
+    first, second = ([int(500 * place) for place in part] for part in (depths[:500], depths[500:]))
+    assert sorted(first) == sorted(second) == [*range(500)]
+    assert first != second
 
 
 @given(

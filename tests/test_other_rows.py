@@ -64,6 +64,7 @@ def test_a_prompt_is_read_into_its_parts_wherever_a_tool_puts_them(tmp_path: Pat
     full = {"prompt": content, "extra_info": {"ground_truth": {"answers": json.dumps(row.outputs)}},
             "category": "vt_4096"}  # fmt: skip
     assert one(tmp_path, full).outputs == row.outputs and one(tmp_path, full).size == 4096
+    assert one(tmp_path, full, size=8192).size == 8192  # what the user says goes before names
 
 
 def upstream(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - broken values

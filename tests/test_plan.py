@@ -18,6 +18,7 @@ from ruler_builders.pipeline.plan import (
 from ruler_builders.pipeline.pool import processes
 from ruler_builders.publish.plan import CONSENTS, parse_consents
 from ruler_builders.publish.version import Change, Version, change, choose_version
+from ruler_builders.recorded import plan_of
 from ruler_builders.sources.catalogue import ESSAYS, essays_of
 from ruler_builders.upstream.sources import WORDS_VERSIONS, words_of
 from ruler_data import Manifest, UsageError, memory
@@ -246,7 +247,9 @@ def test_consents_are_known_by_name() -> None:
 def test_words_and_essays_are_known_by_the_hashes_in_a_manifest() -> None:
     for sha256, version in [*WORDS_VERSIONS.items(), ("0" * 64, "")]:
         words = replace(SQUAD, name="words", sha256=sha256)
-        assert words_of(replace(BASE, sources=(SQUAD, words))) == version
+        with_words = replace(BASE, sources=(SQUAD, words))
+        assert words_of(with_words) == version
+        assert plan_of(with_words, Path("x"), "mistral", None, None).words == version
         assert words_of(replace(BASE, sources=(replace(words, name="essays"),))) == ""
     for name, spec in ESSAYS.items():
         essays = replace(SQUAD, name="essays", sha256=min(spec.pinned))

@@ -5,6 +5,7 @@ import hashlib
 import json
 import zipfile
 from dataclasses import replace
+from email.message import Message
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import tokenizers
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Sibling
 from ruler_data.packages import Member, Wheel, read_member
-from ruler_data.tokenizers import load_tokenizer, protocol
+from ruler_data.tokenizers import load_tokenizer, protocol, registry
 from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
 from ruler_data.tokenizers.protocol import FUZZ
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
 from ruler_data.tokenizers.tiktoken import read_ranks, tokenizer_json
+from ruler_data.version import repository
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.running import tiny
@@ -138,6 +140,67 @@ def test_kimi_has_the_ids_of_its_library(tmp_path: Path, monkeypatch: pytest.Mon
     (folder / "tiktoken.model").write_bytes(b"no ranks\n")
     with pytest.raises(UsageError, match=r"kimi-k2: its ranks cannot be read \("):
         load_tokenizer("kimi-k2")
+
+
+def test_special_tokens_are_in_a_decoded_text_only_if_asked_for() -> None:
+    tokenizer = load_tokenizer("mistral-v0.2")
+    ids = tokenizer.prompt_ids("one two", " three")
+    with_special, without = tokenizer.decode(ids), tokenizer.decode(ids, special=False)
+    assert ("<s>" in with_special, "<s>" in without) == (True, False)
+    assert "two [/INST]" in without
+
+
+def test_an_encoding_that_is_not_in_the_cache_is_downloaded_only_if_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def refuse(url: str, *_: object, **__: object) -> None:
+        asked.append(url)
+        raise RulerError("nobody answers")
+
+    monkeypatch.setattr("ruler_data.tokenizers.tiktoken.download", refuse)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match="not in tiktoken's cache, and downloads are off"):
+        load_tokenizer("gpt-4o", allow_download=False)
+    assert asked == []
+    with pytest.raises(UsageError, match="nobody answers"):
+        load_tokenizer("gpt-4o")
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_models_tokenizer_and_the_registrys_are_downloaded_only_if_they_may_be(
+    may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[str, bool]]()
+
+    def refuse(name: str, *, allow_download: bool = True) -> None:
+        asked.append((name, allow_download))
+        raise UsageError("not here")
+
+    monkeypatch.setattr(registry, "load_tokenizer", refuse)
+    model = REGISTRY["llama3"].ids[0]
+    with pytest.raises(UsageError, match="not here"):
+        registry.load_tokenizer_of(model, allow_download=may)
+    assert asked == [(model, may), ("llama3", may)]
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://github.com/OWNER/ruler-data", ""),
+        ("https://github.com/lab/ruler-data", "https://github.com/lab/ruler-data"),
+    ],
+)
+def test_the_address_of_the_code_is_empty_until_its_owner_is_named(
+    address: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = Message()
+    metadata["Project-URL"] = "Homepage, https://example.org"
+    metadata["Project-URL"] = f"Repository, {address}"
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _: metadata)
+    assert repository() == expected
 
 
 def test_every_alias_is_of_a_known_name() -> None:

@@ -219,12 +219,14 @@ def test_the_haystack_is_of_the_training_split_where_there_is_one(tmp_path: Path
     )
     train = [choice("auxiliary_train", 100 + number) for number in range(20)]
     odd = [
-        choice("test", 50, question="x" * 300),
+        choice("test", 50, question="x" * (300 - 32)),
+        choice("test", 52, question="x" * (301 - 32)),
         choice("test", 51, choices=["a", "b", "A ", "c"]),
         choice("test", 39),
     ]
     found, detail = read_choices(written(tmp_path, *tests, *odd, *train))
-    assert (len(found.queries), len(found.haystack)) == (39, 20) and "auxiliary_train" in detail
+    assert (len(found.queries), len(found.haystack)) == (40, 20) and "auxiliary_train" in detail
+    assert len(found.queries[-1].text) == 300
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,16 @@ def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
         assert "\n" not in str(error.value)
 
 
+def test_a_tokenizer_that_is_not_there_is_named_before_another_is_built(tmp_path: Path) -> None:
+    model = models.make_model(tmp_path / "here")
+    command = ("publish", "--repo", "org/ruler", "--version", "1.0.0", "--sources", "sample")
+    done = commands.call(
+        "ruler-data", *command, "--tokenizers", f"{model},{tmp_path / 'nosuch'}", cwd=tmp_path
+    )
+    assert done.returncode == 2 and "is not a registry name" in done.stderr, done.stderr
+    assert [*tmp_path.iterdir()] == [model]
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -253,6 +253,9 @@ def test_sources_that_are_not_here_are_named_with_what_to_give(
     assert said_of(lambda: Library(tmp_path).corpus("mine.json")) == (
         f"source 'mine.json': not in {str(tmp_path)!r}"
     )
+    monkeypatch.setenv("RULER_SOURCES", str(Path(__file__).parent))
+    assert (Library(tmp_path).folder, Library().folder) == (tmp_path, Path(__file__).parent)
+    monkeypatch.delenv("RULER_SOURCES")
     (tmp_path / "mine.json").write_text(json.dumps(squad("One two.", "q?", "one")))
     corpus, info = Library(tmp_path).corpus("mine.json")
     assert len(corpus.questions) == 1 and info.title == "Texts of whoever built this: mine.json"

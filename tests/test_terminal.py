@@ -166,6 +166,10 @@ def test_an_empty_path_is_not_the_working_directory(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in (("list", "sources", "--download", ""), ("build", "--out", "")):
-        assert "is empty; give a value, or leave it out" in one_line(cli(*command), 2)
+    for command in (
+        ("list", "sources", "--download", ""), ("build", "--out", ""),
+        ("verify", "x", "--revision", ""), ("find", "--model", "x", "--in", ""),
+    ):  # fmt: skip
+        option = command[-2]
+        assert f"{option}: is empty; give a value, or leave it out" in one_line(cli(*command), 2)
     assert not [*tmp_path.iterdir()]

@@ -227,7 +227,7 @@ def build(
 def verify(
     data: Folder,
     *,
-    revision: Annotated[str, Option(help="Tag or commit of a release on the Hub.")] = "",
+    revision: Revision = None,
     tasks: SomeTasks = "all",
     lengths: SomeLengths = "all",
     rows: Annotated[

@@ -148,7 +148,7 @@ class Verdict:
 def verify(
     data: Path | str,
     *,
-    revision: str = "",
+    revision: str | None = None,
     tasks: str | Collection[str] | None = None,
     lengths: str | Collection[int | str] | None = None,
     rows: int | None = None,
@@ -164,7 +164,7 @@ def verify(
     """
     selection = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
     try:
-        source = open_source(data, revision or None)
+        source = open_source(data, revision)
         names = source.manifest.select(*selection)
         findings = tuple(dict.fromkeys(input_findings(source.manifest)))
         if findings:  # nothing can be made from such inputs
