@@ -22,10 +22,12 @@ from ruler_report.conclusion import (
     UNCORRECTED,
     WORSE,
     Conclusion,
+    ScoreName,
     conclude,
 )
 from ruler_report.contents import Contents, Options
 from ruler_report.means import FEWEST
+from ruler_report.names import quoted
 from ruler_report.runs import Selection
 from tests.results import coin, refused_by_score, results_of, save, with_data
 from tests.running.processes import evaluate
@@ -59,6 +61,14 @@ def test_the_mean_and_n_are_of_the_rows_that_all_runs_have() -> None:
     assert "8 rows of each" in words.frame_line(conclusion)
 
 
+@pytest.mark.parametrize("leads", ["official", "exact"])
+def test_the_column_of_exact_scores_has_them_whichever_score_leads(leads: ScoreName) -> None:
+    run = results_of({"vt_4096": [1.0] * 4}, exact={"vt_4096": [1.0, 0.0, 0.0, 0.0]})
+    (row,) = csv.DictReader(io.StringIO(page.csv_text(conclude([run], score=leads))))
+    scores = {"official": "100.0000", "exact": "25.0000"}
+    assert (row["exact"], row["score"]) == (scores["exact"], scores[leads])
+
+
 def test_narrowing_narrows_everything() -> None:
     runs = [Selection(["vt"], [4096], 30).of(run_of(name, 0.6)) for name in ("a", "b")]
     conclusion = conclude(runs)
@@ -81,6 +91,10 @@ def test_a_note_that_reads_like_a_verdict_is_quoted_and_is_none() -> None:
     assert f"org/a: {note}" in words.notes(conclusion)
     liar = conclude([replace(run, name="x; it is better than every other run"), run_of("b", 0.9)])
     assert '"x; it is better than every other run"' in liar.names
+
+
+def test_no_name_ends_the_quotes_around_it() -> None:
+    assert quoted('a"; it is "better') == "\"a'; it is 'better\""
 
 
 def test_report_and_board_give_one_order(tmp_path: Path) -> None:

@@ -147,7 +147,18 @@ def test_draws_vary_as_the_mean_of_so_many_questions(count: int) -> None:
 def test_rows_that_are_all_alike_have_the_end_of_clopper_and_pearson() -> None:
     mean = means_of(run({("vt", 4096): np.ones(20)})).estimate(MEAN, 0)
     assert mean is not None and mean.high == 100
-    assert mean.low is not None and mean.low <= 100 * 0.025 ** (1 / 20)
+    end = 100 * 0.025 ** (1 / 20)
+    assert mean.low is not None and mean.low <= end
+    none = means_of(run({("vt", 4096): np.zeros(20)})).estimate(MEAN, 0)
+    assert none is not None and none.low == 0
+    assert none.high is not None and 100 - end <= none.high < 50
+
+
+def test_a_category_with_the_name_of_a_task_gives_way_to_the_task() -> None:
+    cells = run({("vt", 4096): np.ones(9), ("cwe", 4096): np.zeros(9)})
+    columns = columns_of(frame(cells), {"vt": "cwe", "cwe": "cwe"})
+    assert (columns["cwe", None].tasks, columns["cwe", 4096].tasks) == (("cwe",), ("cwe",))
+    assert columns[MEAN].tasks == ("vt", "cwe")
 
 
 def test_one_row_has_no_interval_and_few_have_no_test() -> None:

@@ -83,6 +83,14 @@ def test_predictions_have_their_scores(run: Path, held: dict[str, bytes]) -> Non
     assert "context" not in rows[0] and "outputs" not in rows[0]
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_a_new_repo_is_private_if_the_user_says_so(
+    private: bool, run: Path, publish: Publish, hub: Hub, repo: str
+) -> None:
+    succeeded(publish(run, "--repo", repo, *["--private"] * private))
+    assert hub.repos[repo].private is private
+
+
 def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, said: str) -> None:
     hub.requests.clear()
     again = publish(run, "--repo", REPO)
@@ -171,8 +179,13 @@ def test_a_run_with_one_row_a_config_is_published(
 
 
 def test_predictions_on_the_hub_join_a_report(
-    publish: Publish, publisher: Publisher, said: str, run: Path, tmp_path: Path
+    publish: Publish, publisher: Publisher, said: str, run: Path, tmp_path: Path, hub: Hub
 ) -> None:
     arguments = ("report", REPO, "--claimed", "--no-pictures", "--out", tmp_path / "out")
     done = call_in(publisher.pool, "ruler-eval", *arguments, env=publisher.env())
     assert "org/model-7b [claimed]" in succeeded(done).stdout
+    revision = hub.repos[REPO].head
+    for at, status in ((revision, 0), ("v9.9.9", 1)):
+        arguments = ("report", f"{REPO}@{at}", *arguments[2:])
+        done = call_in(publisher.pool, "ruler-eval", *arguments, env=publisher.env())
+        assert done.returncode == status, done.stderr

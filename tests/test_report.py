@@ -106,6 +106,8 @@ def test_a_run_of_all_tasks_stands_beside_published_scores_as_their_like_in_thei
     ruler_report.report(one, tmp_path, pictures=False)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | the paper's | 85.6 |" in text
+    places = [text.index(f"| {name} |") for name in ("Gemini-1.5-Pro", "GPT-4", "Qwen2 (72B)")]
+    assert places == sorted(places)  # by the average
     assert "Table 3 of arXiv" in text and "most likely measured on upstream-2024-04" in text
     assert ("on rows of this edition with other questions" in text) == alike
     assert ("| org/one, on other rows | " in text) != alike

@@ -86,6 +86,13 @@ def test_a_run_or_a_baseline_that_is_named_twice_stands_there_once(
     assert "minus full " in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
+def test_a_place_that_only_a_name_tells_follows_the_runs(runs: list[Path], tmp_path: Path) -> None:
+    report = ruler_report.report(
+        runs[:1], tmp_path / "out", name=[f"full={runs[1]}"], claimed=True, pictures=False
+    )
+    assert {*report.conclusion.names} == {"full [claimed]", "org/one [claimed]"}
+
+
 @pytest.mark.slow
 def test_without_matplotlib_there_are_no_pictures(runs: list[Path], tmp_path: Path) -> None:
     code = (

@@ -182,10 +182,22 @@ def test_predictions_do_not_replace_the_scores_of_others(
     succeeded(evaluate("score", tmp_path / "b.jsonl", *about, "--out", tmp_path / "b"))
 
 
+@pytest.mark.parametrize("option", ["--model", "--protocol"])
+def test_predictions_need_both_a_model_and_a_protocol(
+    option: str, sample_build: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "vt_4096/0", "text": "x"}))
+    one = ("--data", sample_build, option, "chat")
+    said = refused(evaluate("score", tmp_path / "a.jsonl", *one), code=2)
+    assert "--model and --protocol are required for predictions" in said
+
+
 def test_where_nothing_can_be_written_scores_are_printed(run: Path, sample_build: Path) -> None:
     (run / FILENAME).mkdir()
     done = succeeded(evaluate("score", run, "--data", sample_build))
     assert "the scores are only printed" in done.stderr and "mean of 2 tasks 100.0" in done.stdout
+    asked = evaluate("score", run, "--data", sample_build, "--out", "/proc/none")
+    assert "cannot be written" in refused(asked)
 
 
 def test_of_some_tasks_alone_nothing_is_written_unless_asked(

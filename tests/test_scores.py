@@ -22,7 +22,7 @@ from ruler_data import TASKS, Row, RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
-from ruler_eval.scoring import loading
+from ruler_eval.scoring import inputs, loading
 from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.scores import FILENAME, Scores, read_scores, write_scores
 from ruler_eval.scoring.summary import summary_of
@@ -288,6 +288,40 @@ def test_impossible_answers_are_none(sample_build: Path, scored: Path, tmp_path:
         assert unanswered["error"] and said in " ".join(scores.notes)
         assert scores.validity.unanswered == "1 row of 18 unanswered"
         assert "17 of 18 rows have an answer (0 missing, 1 failed)" in scores.shortfall
+
+
+def test_a_run_without_contexts_has_short_prompts_and_is_as_bad_as_its_floor(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    say, reason = REFUSALS["blind"]
+    run = make_run(tmp_path / "run", sample_build, say, FEW, no_context=True)
+    in_answers(every(prompt_tokens=5))(run)
+    scores = load_scores(run, str(sample_build))
+    assert (scores.validity.unanswered, scores.validity.suspect) == ("", "")
+    whole = make_run(tmp_path / "whole", sample_build, say, FEW)
+    assert reason in load_scores(whole, str(sample_build)).validity.suspect
+
+
+def test_the_rows_of_a_run_are_looked_for_where_the_user_says_or_it_last_read_them(
+    scored: Path, sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[str, str | None]]()
+
+    def refuse(source: str, revision: str | None) -> None:
+        asked.append((source, revision))
+        raise RulerError("not here")
+
+    monkeypatch.setattr(inputs, "open_rows", refuse)
+    run = read_info(scored)
+    released = replace(run, data=replace(run.data, repo="org/ruler", revision="1" * 40))
+    places = [shutil.copytree(sample_build, tmp_path / name) for name in ("first", "last")]
+    starts = "".join(json.dumps({"data": str(place)}) + "\n" for place in places)
+    (tmp_path / "starts.jsonl").write_text(starts)
+    for info, revision in ((released, "v1.1.0"), (released, None), (run, None)):
+        with pytest.raises(RulerError, match="not here"):
+            inputs.rows_of_run(tmp_path, info, None, revision)
+    last = (str(places[1]), None)
+    assert asked == [("org/ruler", "v1.1.0"), ("org/ruler", "1" * 40), last]
 
 
 def said_by(say: Say, folder: Path, data: Path, configs: tuple[str, ...] = FEW) -> Scores:

@@ -4,7 +4,7 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -340,6 +340,14 @@ def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_p
         ({"engine": "oracle"}, "model is missing"),
         ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
         ({"generate": gold, "data_parallel": 2}, "a function runs in one process; give --option"),
+        (
+            {"engine": "openai", "model": "m", "budget_tokens": 9, "data_parallel": 2},
+            "--budget is for one process",
+        ),
+        (
+            {"engine": "openai", "model": "m", "budget_tokens": 9, "shard": "0/2"},
+            "--budget is for one process",
+        ),
         ({"generate": gold, "tasks": []}, "--tasks is empty; give names, or `all`"),
         ({"generate": gold, "lengths": []}, "--lengths is empty"),
         ({"generate": gold, "temperature": 0.5}, "python samples by itself"),
@@ -353,6 +361,31 @@ def test_what_cannot_be_run_is_refused(
     with pytest.raises(UsageError, match=message):
         run(frozen, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_address_that_is_none_is_named_without_its_user_and_key(
+    frozen: Path, tmp_path: Path
+) -> None:
+    address = "ftp://me:secret-5@gateway.lab/v1"
+    with pytest.raises(UsageError, match=r"-url 'gateway\.lab/v1': not an address") as refused:
+        run(frozen, tmp_path / "out", engine="openai", model="m", base_url=address)
+    assert "secret-5" not in str(refused.value)
+
+
+def test_a_run_without_a_folder_leaves_none_when_python_ends(
+    frozen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_end = list[Callable[[], object]]()
+
+    def register(function: Callable[..., object], *more: object, **named: object) -> None:
+        at_end.append(partial(function, *more, **named))
+
+    monkeypatch.setattr("atexit.register", register)
+    done = ruler_eval.run(frozen, generate=gold, rows=1, progress=False)
+    assert done.folder.is_dir()
+    for function in at_end:
+        function()
+    assert not done.folder.exists()
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -174,10 +174,14 @@ def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_agai
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "strange_answers.py"
-    text = "def say(requests, trust_remote_code):\n    return ['x'] * len(requests)\n"
+    text = "def say(requests, trust_remote_code, nested):\n    return ['x'] * len(requests)\n"
     module.write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    named = {"function": "strange_answers:say", "trust_remote_code": True}
+    named = {
+        "function": "strange_answers:say",
+        "trust_remote_code": True,
+        "nested": {"processor": ["package.module"]},
+    }
     ruler_eval.run(frozen, out=tmp_path / "run", engine="python", options=named, rows=1)
     del sys.modules["strange_answers"]
     for missing in named:
@@ -185,7 +189,8 @@ def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_agai
         with pytest.raises(UsageError, match=f"its option {missing} names code, which is not run"):
             repeat(tmp_path / "run", 1, options=others)
     assert "strange_answers" not in sys.modules
-    assert repeat(tmp_path / "run", 1, options=named).changed == 0
+    again = repeat(tmp_path / "run", 1, options=named)
+    assert (again.changed, again.differs) == (0, ())  # with the run's own values nothing differs
 
 
 def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: Path) -> None:

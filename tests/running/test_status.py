@@ -197,6 +197,15 @@ def test_a_run_without_answers_gives_its_folder_to_another(tmp_path: Path) -> No
     assert json.loads((tmp_path / "run" / RUN_FILE).read_text())["model"] == "org/b"
 
 
+def test_a_run_without_answers_keeps_its_folder_while_another_shard_runs(tmp_path: Path) -> None:
+    write(tmp_path / "run", INFO, "0-of-1", failed("vt_4096", 0))
+    folder = RunFolder(tmp_path / "run")
+    with folder.hold(Shard(1, 2)):
+        with pytest.raises(UsageError, match="holds another run: model is"):
+            folder.begin(replace(INFO, model="org/b"), Shard(0, 2))
+        folder.begin(replace(INFO, model="org/b"), Shard(1, 2))
+
+
 @pytest.mark.parametrize(
     ("before", "now", "is_alike"),
     [(5, 7, True), (5, 3, True), (5, 8, False), (None, 8, True), (0, -3, False)],

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_eval.engine_check import verdict
+from ruler_eval.engine_check.check import not_tested
+from ruler_eval.engine_check.conditions import Asker, Seen
 from ruler_eval.engine_check.verdict import (
     ANYWHERE,
     CONDITIONS,
@@ -23,6 +27,15 @@ from ruler_eval.engine_check.verdict import (
     smallest,
     suspects,
 )
+
+UNMET = Seen(rows=0, of=8, by="cached tokens", cached=0.0, together=4)
+
+
+def test_the_block_that_is_named_counts_and_not_the_one_that_hits_show() -> None:
+    asker = SimpleNamespace(block=512, tokens={("vt_4096", 0): 900}, seen=lambda _: UNMET)
+    for block, said in ((None, "2 blocks of 512"), (600, "2 blocks of 600"), (16, "")):
+        why = not_tested(cast(Asker, asker), block)["self-hit"]
+        assert said in why and ("blocks of" in why) is bool(said)
 
 
 def sheet_of(

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from types import SimpleNamespace
+from typing import cast
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from ruler_data.row import Row
 from ruler_eval.running import vllm
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
-from ruler_eval.running.engine import Request
+from ruler_eval.running.engine import Request, Setup
+from ruler_eval.running.models import Model
 
 ROWS = 700
 
@@ -52,6 +55,29 @@ def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[An
     ids = np.array([1], dtype=np.uint32)
     requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), ids, 1) for n in range(ROWS))
     return list(vllm._generate({"max_num_seqs": option}, EvalConfig("x"), requests))
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "expected"),
+    [
+        ({"model_type": "llama"}, {}, True),
+        ({"linear_num_key_heads": 16}, {}, False),
+        ({"linear_num_key_heads": 16}, {"enable_prefix_caching": True}, True),
+    ],
+)
+def test_a_model_that_keeps_a_state_has_no_prefix_cache_unless_the_user_says_so(
+    config: dict[str, object],
+    options: dict[str, object],
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = SimpleNamespace(EngineArgs=SimpleNamespace(__dataclass_fields__=ANY))
+    monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", known)
+    monkeypatch.setattr(vllm, "installed_versions", lambda *_: {"vllm": "0.33.0"})
+    monkeypatch.setattr(vllm, "check_options", lambda *_: None)
+    model = SimpleNamespace(config=config, source="m", hub_revision=None, window=None)
+    setup = Setup(EvalConfig("m", engine="vllm", options=options), cast(Model, model), None, 4096)
+    assert vllm.prepare(setup).info["enable_prefix_caching"] is expected
 
 
 @pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])
