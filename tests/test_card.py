@@ -8,6 +8,7 @@ from difflib import ndiff
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 import yaml
 from markdown_it import MarkdownIt
 
@@ -95,6 +96,19 @@ def test_a_text_with_a_code_fence_stays_within_the_example(builds: Builds, tmp_p
     headings = [token.map for token in MarkdownIt().parse(text) if token.type == "heading_open"]
     lines = text.splitlines()
     assert "# two" not in [lines[place[0]] for place in headings if place]
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [(999, "n<1K"), (1_000, "1K<n<10K"), (10_000, "10K<n<100K"), (10**5, "100K<n<1M")],
+)
+def test_the_size_on_the_hub_is_that_of_all_rows(rows: int, size: str, builds: Builds) -> None:
+    manifest = manifest_of(builds())
+    first, *others = manifest.configs
+    configs = dict.fromkeys(others, replace(manifest.configs[first], rows=0))
+    configs[first] = replace(manifest.configs[first], rows=rows)
+    body = yaml.safe_load(front_matter(replace(manifest, configs=configs)))
+    assert body["size_categories"] == [size]
 
 
 def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:

@@ -322,6 +322,16 @@ def test_names_and_numbers_are_known_in_other_forms(gold: str, said: str, label:
 
 
 @pytest.mark.parametrize(
+    ("said", "label"),
+    [("12345", "incomplete"), ("It is 1234.", "incomplete"), ("It is 123", "no answer")],
+)
+def test_the_beginning_of_a_gold_answer_is_a_part_of_it(said: str, label: str) -> None:
+    text = "The number for a is: 1234567. The number for b is: 7654321."
+    one = Row(0, "niah_single_1", text, "", "", ("1234567",), 32, 4096, ())
+    assert failure_of(one, TASKS["niah_single_1"], said, 0.0) == label
+
+
+@pytest.mark.parametrize(
     "text",
     ["x" + "\n" * 20_000 + "x", ". " * 10_000, "let me " + " " * 20_000,
      "x\n" + " " * 100_000 + "!", "|" * 100_000, "1" * 100_000],

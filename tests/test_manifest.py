@@ -243,6 +243,13 @@ def test_a_tokenizer_from_elsewhere_may_have_other_files_of_the_same_tokens() ->
     assert expected_tokenizer(replace(HUB, name="mine"), here).name == "mine"
 
 
+def test_tokenizers_count_alike_by_their_files_or_by_an_identity_that_is_known() -> None:
+    other = replace(HUB, files=OTHER)
+    assert HUB.counts_like(other) and HUB.counts_like(replace(HUB, identity=""))
+    assert not HUB.counts_like(replace(other, identity="8" * 64))
+    assert not replace(HUB, identity="").counts_like(replace(other, identity=""))
+
+
 def test_what_decides_no_row_is_stated_of_a_tokenizer() -> None:
     engine = "tokenizer.engine: tokenizers 1.0"
     assert [*stated_of_tokenizer(HUB, HUB)] == [

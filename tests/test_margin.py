@@ -97,7 +97,8 @@ def test_a_run_that_is_worse_where_it_answered_is_worse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "blind", "status"), [(0.0, 0.0, 3), (0.3, 0.3, 3), (0.3, 0.1, 0)]
+    ("score", "blind", "status"),
+    [(0.0, 0.0, 3), (0.3, 0.3, 3), (0.3, 0.1, 0), (0.3, 0.28, 3)],  # the mean is 0.2975
 )
 def test_nothing_can_be_told_from_a_base_at_its_blind_floor(
     score: float, blind: float, status: int
@@ -124,6 +125,8 @@ def test_margins_and_runs_that_cannot_be_end_with_2(tmp_path: Path) -> None:
     other = save(tmp_path / "b", run_with(0.0, 20, protocol="chat"))
     for margin in ("0", "nan", "101"):
         assert "--margin" in refused(evaluate("compare", one, one, "--margin", margin), 2)
+    for margin in ("100", "0.001"):
+        assert "CANNOT TELL" in evaluate("compare", one, one, "--margin", margin).stdout.upper()
     assert "the protocols differ" in refused(evaluate("compare", one, other, "--margin", 1), 2)
     assert refused(evaluate("compare", one, tmp_path / "none", "--margin", 1), 2)
 

@@ -62,6 +62,10 @@ def test_no_axis_is_without_a_title_and_every_run_can_be_read(number: int) -> No
     assert mean in lengths.alt and lengths.png.startswith(b"\x89PNG")
 
 
+def test_one_length_has_no_picture_by_length() -> None:
+    assert pictures.lengths_picture(conclude([results_of({"vt_4096": [1.0, 0.0] * 4})])) is None
+
+
 def test_many_runs_have_a_picture_each_and_none_in_common() -> None:
     conclusion = several(13)
     assert pictures.lengths_picture(conclusion) is None

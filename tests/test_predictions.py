@@ -20,7 +20,7 @@ import ruler_data
 import ruler_eval
 from ruler_data.errors import RulerError
 from ruler_data.layouts import Place, ToolAnswer, records_of_csv
-from ruler_eval.scoring.inputs import _config_of
+from ruler_eval.scoring.inputs import _config_of, read_predictions
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.
@@ -50,6 +50,21 @@ def test_what_a_tool_wrote_scores_as_the_tool_says(tool: str, data: Path) -> Non
         printed = json.loads((FILES / tool / "metrics.json").read_text())
         shares = {f"{task}_1024": one["string_match"] / 100 for task, one in printed.items()}
         assert shares == found
+
+
+def test_a_row_may_have_several_samples_and_none_of_them_twice(data: Path, tmp_path: Path) -> None:
+    lines = [
+        {"id": f"vt_1024/{row.index}", "prediction": row.outputs[0], "sample": sample}
+        for row in ruler_data.load(data, "vt_1024")
+        for sample in range(2)
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert len(read_predictions(path, {"vt_1024": 3})) == 6
+    with path.open("a") as file:
+        file.write(json.dumps(lines[1]) + "\n")
+    with pytest.raises(RulerError, match=r"line 7: .*vt_1024/0.* already has a prediction, in "):
+        read_predictions(path, {"vt_1024": 3})
 
 
 def test_kvpress_is_told_by_the_length_of_its_config(data: Path, tmp_path: Path) -> None:

@@ -203,6 +203,15 @@ def test_the_address_of_the_code_is_empty_until_its_owner_is_named(
     assert repository() == expected
 
 
+def test_a_name_of_a_point_release_loads_the_tokenizer_that_it_shares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.make_tokenizer(tmp_path / "llama3")
+    monkeypatch.setenv("RULER_TOKENIZERS", str(tmp_path))
+    assert ALIASES["llama3.1"] == "llama3"
+    assert load_tokenizer("llama3.1").info == load_tokenizer("llama3").info
+
+
 def test_every_alias_is_of_a_known_name() -> None:
     assert {*ALIASES.values()} <= REGISTRY.keys() and not ALIASES.keys() & REGISTRY.keys()
 

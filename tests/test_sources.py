@@ -268,6 +268,12 @@ def test_sources_that_are_not_here_are_named_with_what_to_give(
         Library(kind="sample").domain("mine")
 
 
+def test_every_published_form_of_a_source_is_the_pinned_one() -> None:
+    hotpotqa, member = CATALOGUE["hotpotqa"], CATALOGUE["hotpotqa"].member
+    assert hotpotqa.mirrors and member
+    assert hotpotqa.pinned == {*hotpotqa.mirrors.values(), member.sha256}
+
+
 def test_a_source_that_is_not_the_pinned_one_is_told_or_refused(tmp_path: Path) -> None:
     data = json.dumps(squad("One two.", "q?", "one")).encode()
     (tmp_path / "squad.json").write_bytes(data)

@@ -60,6 +60,14 @@ WRONG = {
 }  # fmt: skip
 
 
+def test_a_task_has_its_own_words_and_that_of_the_suite_where_it_has_none(tmp_path: Path) -> None:
+    tasks = load_suite(str(write(tmp_path, MINE))).tasks
+    assert (tasks["fwe_steep"].about, tasks["vt_two"].about) == (
+        "Steep.",
+        "A few tasks of my own.",
+    )
+
+
 def test_lengths_rise_and_stand_once_whatever_their_order_in_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, MINE.replace("[1024]", "[4096, 1024, 4096, 2048]"))
     assert load_suite(str(path)).lengths == (1024, 2048, 4096)

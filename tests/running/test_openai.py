@@ -8,10 +8,13 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
+from ruler_data.errors import RulerError
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
+from ruler_eval.running.answers import Answer
+from ruler_eval.running.openai import Watch
 from tests.builds import until
 from tests.commands import finish, succeeded
 from tests.running.conftest import Ask, asked_of
@@ -112,6 +115,18 @@ def test_a_server_that_asks_for_no_pause_gets_one(server: FakeServer, ask: Ask, 
     server.fault = lambda n, b: status(429, Retry_After=after)
     assert "status 429" in refusal(ask("--rows", 2, patience=2), 1)
     assert 2 < len(server.seen) <= 2 * 2 / 0.25
+
+
+def test_rows_that_fail_between_answered_ones_end_no_run_and_those_after_another_do() -> None:
+    watch = Watch("server", concurrency=2)
+    good = Answer("vt_4096", 0, "x", "stop", prompt_tokens=4000)
+    bad = Answer("vt_4096", 1, error="no")
+    for answer in (good, bad, bad, bad) * 5:
+        watch.see(answer)
+        watch.stop_if_hopeless(answer, is_final=False)
+    with pytest.raises(RulerError, match="4 rows failed, one after the other: no"):
+        watch.see(bad)
+        watch.stop_if_hopeless(bad, is_final=False)
 
 
 def test_a_header_is_sent_with_a_secret_of_the_environment(

@@ -1,5 +1,6 @@
 """The verdict on an engine, without one: rows by hand, and statistics beside those of SciPy."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ruler_eval.engine_check import verdict
 from ruler_eval.engine_check.check import not_tested
-from ruler_eval.engine_check.conditions import Asker, Seen
+from ruler_eval.engine_check.conditions import Asker, Seen, Shown
 from ruler_eval.engine_check.verdict import (
     ANYWHERE,
     CONDITIONS,
@@ -27,6 +28,7 @@ from ruler_eval.engine_check.verdict import (
     smallest,
     suspects,
 )
+from ruler_eval.running.answers import Answer
 
 UNMET = Seen(rows=0, of=8, by="cached tokens", cached=0.0, together=4)
 
@@ -36,6 +38,21 @@ def test_the_block_that_is_named_counts_and_not_the_one_that_hits_show() -> None
     for block, said in ((None, "2 blocks of 512"), (600, "2 blocks of 600"), (16, "")):
         why = not_tested(cast(Asker, asker), block)["self-hit"]
         assert said in why and ("blocks of" in why) is bool(said)
+
+
+def test_a_hit_of_shared_rows_is_told_by_their_time_against_that_in_a_batch() -> None:
+    seconds = {"cold": 1.0, "batched": 8.0, "self-hit": 0.1, "prefix-hit": 0.9, "shared": 2.0}
+    asker = object.__new__(Asker)
+    asker.together = Counter(batched=4, shared=4)
+    asker.shown = {
+        ("vt_4096", index): {
+            condition: Shown(Answer("vt_4096", index, "x", first_seconds=taken), "right", 4000)
+            for condition, taken in seconds.items()
+        }
+        for index in range(8)
+    }
+    rows = {condition: asker.seen(condition).rows for condition in seconds}
+    assert rows == {"cold": 8, "batched": 8, "self-hit": 8, "prefix-hit": 0, "shared": 8}
 
 
 def sheet_of(
