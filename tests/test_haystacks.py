@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
-from ruler_builders.rows.haystacks import NeedleLines
+from ruler_builders.rows.haystacks import NeedleLines, filled_up
 from ruler_builders.rows.randomness import depth, distinct, permutation, rng, subset
 from ruler_builders.rows.row_template import Needle, insert_needles, spread
 from ruler_builders.rows.segments import SLACK, SPARE, Segments, choose, count_segments, spell
@@ -43,6 +43,17 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
 def test_as_many_needles_as_places_take_one_each_and_more_stay_where_they_are() -> None:
     assert spread([0, 0, 0], last=2) == [0, 1, 2]
     assert spread([0, 0, 0], last=1) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("room", [40, 41, 97])
+def test_a_last_line_fills_the_room_to_the_token(room: int) -> None:
+    sources = counted("mistral")
+    lines = Segments.of(["One line."], np.array([4]))
+    count = sources.tokenizer.count
+    filled = filled_up(lines, room, sources)
+    _, last = filled.texts.to_pylist()
+    before, after = count(["Of\nof", f"Of\n{last}\nof"])
+    assert filled.total == room and after - before == room - 4
 
 
 def test_every_500_rows_have_depths_of_their_own() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import ruler_builders
 import ruler_eval
-from ruler_cli import pages_length
+from ruler_cli import _with_rows, pages_length
 from ruler_data import RulerError, UsageError, load
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
@@ -398,6 +398,39 @@ def test_an_engine_without_a_cache_is_refused(engine: str) -> None:
     job = cast(RunJob, SimpleNamespace(config=SimpleNamespace(engine=engine)))
     with pytest.raises(UsageError, match=f"{engine}: keeps no cache from one prompt to the next"):
         engine_check.check_engine(job)
+
+
+@pytest.mark.parametrize(
+    ("options", "tokenizer", "length"),
+    [
+        ({}, "org/m", 4096),
+        ({"tokenizer": "llama3"}, "llama3", 4096),
+        ({"block": 8320}, "org/m", 17152),
+        ({"block": 8320, "length": 8192}, "org/m", 8192),
+    ],
+)
+def test_rows_have_two_blocks_of_the_cache_in_the_tokenizer_that_is_named(
+    options: dict[str, Any], tokenizer: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = list[tuple[str, list[int]]]()
+
+    def build(name: str, *, suite: str, lengths: list[int], out: str) -> None:
+        assert suite == "pages" and out.endswith("/pages")
+        built.append((name, lengths))
+
+    def check(
+        data: str | None = None,
+        model: str = "",
+        *,
+        length: int | None = None,
+        block: int | None = None,
+        tokenizer: str | None = None,
+    ) -> int | None:
+        return length
+
+    monkeypatch.setattr("ruler_builders.build", build)
+    assert _with_rows(check)(model="org/m", **options) == length
+    assert built == [(tokenizer, [length])]
 
 
 @pytest.mark.slow
