@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ruler_audit
-from ruler_audit import auditor, editions
+from ruler_audit import answers, auditor, editions
 from ruler_audit.answers import Claim, Group, read_groups
 from ruler_audit.auditor import AGREES, DIFFERS, UNKNOWN, Audit, Audits, Line
 from ruler_audit.editions import Origin, agreed, placed
@@ -165,11 +165,12 @@ def test_fewer_than_half_of_the_first_rows_may_be_edited_but_not_both_last() -> 
 def test_rows_are_rebuilt_as_the_options_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": "vt_4096/0", "text": "x"}')
     monkeypatch.setattr(editions, "Finder", lambda *arguments: arguments)
-    monkeypatch.setattr(auditor, "audit_groups", lambda groups, *arguments: arguments)
-    options = {"seed": 7, "tokenizer": "mistral", "sources": "texts", "workers": 3}
-    assert ruler_audit.audit(tmp_path / "a.jsonl", **options) == ((7, "mistral", "texts"), 3)
+    monkeypatch.setattr(answers, "read_groups", lambda places, size: [size])
+    monkeypatch.setattr(auditor, "audit_groups", lambda *arguments: arguments)
+    options = {"seed": 7, "tokenizer": "mistral", "sources": "texts", "workers": 3, "length": "4k"}
+    found = ruler_audit.audit(tmp_path / "a.jsonl", **options)
+    assert found == ([4096], (7, "mistral", "texts"), 3)
 
 
 def test_sampled_rows_are_found_among_those_that_an_edition_draws() -> None:

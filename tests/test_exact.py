@@ -22,7 +22,7 @@ from ruler_eval.scoring.labels import MEANINGS, failure_of
 from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.metrics import clean, score_row
 from ruler_eval.scoring.scorer import depths_of, shown_of
-from ruler_eval.scoring.wording import denies, lower
+from ruler_eval.scoring.wording import denies, lower, segments
 from tests.commands import succeeded
 from tests.labelled_answers import RIGHT, labelled_answers
 from tests.rows import counted, make, target
@@ -262,6 +262,12 @@ def test_labels_and_exact_scores_are_right_on_answers_of_known_label() -> None:
             wrong.append(f"{task.name}: {found}, not {label}, exact {exact}: {text}")
     assert labels == {RIGHT, *MEANINGS} and len(every) > 2500
     assert len(wrong) <= 0.02 * len(every), "\n".join(wrong)
+
+
+def test_what_stands_before_a_colon_or_an_equals_sign_is_a_label_but_before_a_number() -> None:
+    found = {tuple(one.words): one.is_label for one in segments("Answer: red. A = 5. B: 6, c!")}
+    assert found == {("Answer",): True, ("red",): False, ("A",): False, (): False, ("B",): False,
+                     ("c",): True}  # fmt: skip
 
 
 def test_a_context_is_read_as_an_answer_is() -> None:

@@ -169,6 +169,12 @@ def test_one_row_has_no_interval_and_few_have_no_test() -> None:
         assert means.shown([MEAN], [(1, 0)])[MEAN, 1, 0] == is_shown
 
 
+def test_the_smallest_cell_of_a_mean_decides_whether_it_can_be_tested() -> None:
+    means = means_of(run({("vt", 4096): np.ones(20), ("vt", 8192): np.ones(7)}))
+    assert means.array.fewest(means.columns[MEAN]) == 7
+    assert means.array.fewest(means.columns["vt", 4096]) == 20
+
+
 def test_each_bound_of_a_difference_errs_in_5_percent() -> None:
     right, kept = np.random.default_rng(5).random((2, 900)) < [[0.9], [0.95]]
     gaps = 100.0 * ((right & kept).astype(float) - right)

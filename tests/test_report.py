@@ -149,6 +149,8 @@ def test_names_are_told_apart_by_what_differs() -> None:
     assert names_of(runs) == [*names, f"{names[2]} (2)"]
     revisions = [of("m", revision) for revision in ("v1", "v2")]
     assert names_of(revisions) == ["m (revision v1)", "m (revision v2)"]
+    options = [of("m", revision, ratio=ratio) for revision, ratio in (("v1", 0.25), ("v2", 0.5))]
+    assert names_of(options) == ["m (ratio 0.25)", "m (ratio 0.5)"]
     assert names_of([of(name) for name in ("x", "x", "x (2)")]) == ["x", "x (2)", '"x (2)"']
 
 

@@ -91,6 +91,10 @@ def test_a_place_that_only_a_name_tells_follows_the_runs(runs: list[Path], tmp_p
         runs[:1], tmp_path / "out", name=[f"full={runs[1]}"], claimed=True, pictures=False
     )
     assert {*report.conclusion.names} == {"full [claimed]", "org/one [claimed]"}
+    report = ruler_report.report(
+        runs[0], tmp_path / "out", name=[f"snapkv=.5={runs[0]}"], claimed=True, pictures=False
+    )
+    assert [*report.conclusion.names] == ["snapkv=.5 [claimed]"]
 
 
 @pytest.mark.slow

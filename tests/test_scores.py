@@ -29,6 +29,7 @@ from ruler_eval.scoring.summary import summary_of
 from ruler_eval.scoring.table import SCHEMA, CellMeans, Line, means, to_table
 from ruler_eval.scoring.validity import never_exact, suspicion
 from tests.commands import HANG
+from tests.results import results_of, save
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
 
 FEW = ("vt_4096", "qa_1_4096", "niah_single_1_4096")
@@ -255,6 +256,10 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "sample": (in_data(sample=False), "says that sample is False, the manifest of the rows True"),
     "seed": (in_data(seed=7), "says that seed is 7"),
+    "more rows than there are": (
+        in_data(rows=dict.fromkeys(FEW, 7)),
+        "the run has 7 rows, the data 6",
+    ),
     "edition": (in_data(edition="upstream-2026-07"), "says that edition is upstream-2026-07"),
     "essays": (in_data(essays="0" * 64), "says that essays is 0000"),
     "tokenizer": (in_data(tokenizer_fingerprint="0" * 64), "says that tokenizer_fingerprint is"),
@@ -362,6 +367,19 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
     validity = said_by(say, tmp_path / "run", sample_build).validity
     assert any(reason in refusal for refusal in validity.refusals), validity.refusals
     assert validity.errors
+
+
+def test_a_mean_counts_each_task_once_whatever_its_lengths() -> None:
+    scores = {f"{task}_{length}": [1.0, 0.0] for task in ("vt", "cwe") for length in (4096, 8192)}
+    found = summary_of(results_of(scores)).mean
+    assert found is not None and (found.official, found.tasks) == (0.5, 2)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
+def test_a_table_with_a_score_that_is_none_is_refused(score: float, tmp_path: Path) -> None:
+    path = save(tmp_path / "a", results_of({"vt_4096": [1.0, score]}))
+    with pytest.raises(RulerError, match=r"official is not in \[0, 1\]"):
+        load_scores(path)
 
 
 def test_there_is_no_mean_where_a_task_has_no_answer(sample_build: Path, tmp_path: Path) -> None:

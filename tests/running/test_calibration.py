@@ -20,6 +20,7 @@ from ruler_eval.running.calibration import (
     named,
     stated_window,
 )
+from ruler_eval.running.models import Model
 from ruler_eval.running.transport import RequestError
 
 #: Neutral values by every spelling that servers are known to have.
@@ -184,6 +185,13 @@ def test_the_offset_is_what_the_server_reads_beyond_what_is_rendered_here(
     found.fields(START, 9)
     assert found.offset(START) == (offset, why)
     assert [text for _, text, _ in server.seen] == [PLAIN, MIXED][: 1 + renders]
+
+
+def test_an_option_sets_the_window_whatever_the_models_positions_reach() -> None:
+    config = {"max_position_embeddings": 4096}
+    assert Model("m", "m", config=config).window == 4096
+    assert Model("m", "m", config=config, limit=99).window == 99
+    assert Model("m", "m").window is None
 
 
 def test_an_offset_that_nobody_can_know_is_not_tested_and_a_cut_prompt_is_an_error() -> None:

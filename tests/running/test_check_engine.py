@@ -428,6 +428,13 @@ def test_rows_have_two_blocks_of_the_cache_in_the_tokenizer_that_is_named(
     ) -> int | None:
         return length
 
+    def refuse(name: str, **_: object) -> None:
+        raise UsageError(f"tokenizer {name}: is not here")
+
+    monkeypatch.setattr("ruler_builders.build", refuse)
+    with pytest.raises(UsageError) as refused:
+        _with_rows(check)(model="org/m", **options)
+    assert ("name the tokenizer of" in str(refused.value)) is ("tokenizer" not in options)
     monkeypatch.setattr("ruler_builders.build", build)
     assert _with_rows(check)(model="org/m", **options) == length
     assert built == [(tokenizer, [length])]

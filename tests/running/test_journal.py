@@ -57,6 +57,14 @@ def test_any_record_comes_back(tmp_path_factory: pytest.TempPathFactory, text: s
         assert found == text or any(0xD800 <= ord(c) < 0xE000 for c in text)
 
 
+def test_a_line_has_what_every_answer_has_and_else_only_what_is_known() -> None:
+    every = {"config", "index", "text", "finish", "prompt_tokens", "answer_tokens"}
+    every |= {"seconds", "error"}
+    assert json.loads(to_line(Answer("vt_4096", 0))).keys() == every
+    some = json.loads(to_line(Answer("vt_4096", 0, sample=1, cost=0.5)))
+    assert some.keys() == {*every, "sample", "cost"}
+
+
 @given(cut=st.integers(0, 400))
 def test_a_cut_journal_keeps_its_lines(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     folder = tmp_path_factory.mktemp("cut")

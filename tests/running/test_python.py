@@ -372,6 +372,19 @@ def test_an_address_that_is_none_is_named_without_its_user_and_key(
     assert "secret-5" not in str(refused.value)
 
 
+def test_rows_that_the_gold_answers_are_to_leave_out_are_told_by_their_index(
+    frozen: Path, tmp_path: Path
+) -> None:
+    done = run(frozen, tmp_path / "out", engine="oracle", model="gold", fail=0, rows=2)
+    assert {*done.failed} == {"vt_2048/0", "fwe_2048/0"}
+
+
+def test_a_check_knows_options_in_either_form(frozen: Path, tiny: Path) -> None:
+    for more in ({"nosuch": 1}, {"options": {"nosuch": 1}}):
+        with pytest.raises(UsageError, match="engine oracle has no such option"):
+            ruler_eval.check(frozen, engine="oracle", model=str(tiny), **more)  # type: ignore[arg-type]
+
+
 def test_a_run_without_a_folder_leaves_none_when_python_ends(
     frozen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

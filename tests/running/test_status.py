@@ -197,6 +197,13 @@ def test_a_run_without_answers_gives_its_folder_to_another(tmp_path: Path) -> No
     assert json.loads((tmp_path / "run" / RUN_FILE).read_text())["model"] == "org/b"
 
 
+def test_a_folder_of_answers_that_nobody_describes_is_no_place_for_a_run(tmp_path: Path) -> None:
+    write(tmp_path / "run", INFO, "0-of-1", answer("vt_4096", 0))
+    (tmp_path / "run" / RUN_FILE).unlink()
+    with pytest.raises(UsageError, match=rf"holds answers-.* but no {RUN_FILE}; name a new folder"):
+        RunFolder(tmp_path / "run").begin(INFO, Shard(0, 1))
+
+
 def test_a_run_without_answers_keeps_its_folder_while_another_shard_runs(tmp_path: Path) -> None:
     write(tmp_path / "run", INFO, "0-of-1", failed("vt_4096", 0))
     folder = RunFolder(tmp_path / "run")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import cast
@@ -46,6 +47,14 @@ class FakeLLM:
         )
 
 
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let vLLM be installed, and take any argument."""
+    known = SimpleNamespace(EngineArgs=SimpleNamespace(__dataclass_fields__=ANY))
+    monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", known)
+    monkeypatch.setattr(vllm, "installed_versions", lambda *_: {"vllm": "0.33.0"})
+    monkeypatch.setattr(vllm, "check_options", lambda *_: None)
+
+
 def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[Answer]:
     """Return what the engine makes of 700 rows."""
     fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
@@ -71,13 +80,20 @@ def test_a_model_that_keeps_a_state_has_no_prefix_cache_unless_the_user_says_so(
     expected: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = SimpleNamespace(EngineArgs=SimpleNamespace(__dataclass_fields__=ANY))
-    monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", known)
-    monkeypatch.setattr(vllm, "installed_versions", lambda *_: {"vllm": "0.33.0"})
-    monkeypatch.setattr(vllm, "check_options", lambda *_: None)
-    model = SimpleNamespace(config=config, source="m", hub_revision=None, window=None)
-    setup = Setup(EvalConfig("m", engine="vllm", options=options), cast(Model, model), None, 4096)
+    installed(monkeypatch)
+    model = Model("m", "m", config=config)
+    setup = Setup(EvalConfig("m", engine="vllm", options=options), model, None, 4096)
     assert vllm.prepare(setup).info["enable_prefix_caching"] is expected
+
+
+@pytest.mark.parametrize(("window", "expected"), [(None, 4096), (8192, 4096), (2048, 2048)])
+def test_memory_is_taken_for_the_longest_row_at_most(
+    window: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch)
+    setup = Setup(EvalConfig("m", engine="vllm"), Model("m", "m", limit=window), None, 4096)
+    arguments, _ = cast("partial[object]", vllm.prepare(setup).generate).args
+    assert arguments["max_model_len"] == expected
 
 
 @pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])
