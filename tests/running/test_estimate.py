@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
@@ -23,7 +24,7 @@ from ruler_eval.running.models import (
 )
 from ruler_eval.running.openai import _card_of
 from ruler_eval.running.prompts import PROTOCOLS, PromptFormat, ProtocolName
-from ruler_eval.running.ray import Room
+from ruler_eval.running.ray import RayOptions, Room, _room
 from ruler_eval.running.spending import Prices
 
 LLAMA_8B: dict[str, object] = {
@@ -331,6 +332,18 @@ def test_options_that_stand_alone_decide_others() -> None:
 
 
 ROW = Row(0, "vt", "text\n", "what?", " It is", ("x",), 30, 100, (Span(0, 4),), Span(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpus", "expected"),
+    [("vllm", None, 2), ("oracle", None, 0), ("oracle", 1, 1), ("vllm", 4, 4)],
+)
+def test_a_copy_on_ray_needs_the_gpus_of_its_engine(
+    engine: Literal["vllm", "oracle"], gpus: int | None, expected: int
+) -> None:
+    cluster = SimpleNamespace(nodes=lambda: [{"Alive": True, "Resources": {"GPU": 8}}])
+    config = EvalConfig("x", model="m", engine=engine, tensor_parallel=2)
+    assert _room(cluster, RayOptions(engine, gpus=gpus), config).gpus == expected
 
 
 @pytest.mark.parametrize(

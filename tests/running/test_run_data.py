@@ -4,10 +4,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ruler_data.names import config_file
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.inputs import SLACK, open_inputs
 from tests.commands import succeeded
 from tests.hub import Hub
 from tests.publishing import Publisher
@@ -71,6 +74,28 @@ def test_what_is_mistyped_is_refused_before_the_model_is_opened(
 ) -> None:
     command = order(frozen, tmp_path / "out", "--engine", "transformers", "--model", "./none")
     assert message in refusal(evaluate(*command, *more))
+
+
+def test_rows_need_their_length_and_in_a_chat_template_a_few_tokens_more(
+    frozen: Path, tiny: Path
+) -> None:
+    def longest(**options: Any) -> dict[str, int]:  # noqa: ANN401 - options of a run
+        config = EvalConfig(frozen, model=str(tiny), engine="oracle", **options)
+        return open_inputs(config).longest_requests()
+
+    exact = longest()
+    assert all(2040 < tokens <= 2048 for tokens in exact.values())
+    for options, more in (({}, 0), ({"protocol": "chat"}, SLACK)):
+        found = longest(extra_tokens=9, **options)
+        assert found == {name: tokens + 9 + more for name, tokens in exact.items()}
+
+
+def test_the_tokenizer_that_an_option_names_goes_before_that_of_the_model(
+    frozen: Path, tiny: Path
+) -> None:
+    for named, expected in ({"tokenizer": "mistral-v0.2"}, "mistral-v0.2"), ({}, "tiny"):
+        config = EvalConfig(frozen, model=str(tiny), engine="oracle", **named)
+        assert open_inputs(config).tokenizer.info.name == expected
 
 
 def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) -> None:
