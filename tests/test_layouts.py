@@ -8,7 +8,7 @@ import pytest
 
 from ruler_data import layouts
 from ruler_data.errors import RulerError
-from ruler_data.layouts import Place, ToolAnswer, parse_answers, read_answers
+from ruler_data.layouts import Place, ToolAnswer, length_of_path, parse_answers, read_answers
 
 MESSAGE = [{"type": "message", "content": [{"text": "a"}, "b", {}, {"text": "c"}]}]
 RESPONSE = {"output": [{"type": "reasoning", "content": "x"}, *MESSAGE, {"type": "message"}]}
@@ -68,6 +68,17 @@ def test_the_length_of_a_record_goes_before_its_names_and_those_before_the_lengt
     ):
         (answer,) = parse_answers([(Place(Path(path), 1), said)], length=2048)
         assert answer.length == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "length"),
+    [
+        ("8k/vt_4096.jsonl", "", 4096), ("8k/vt.jsonl", "", 8192), ("8k/vt.jsonl", "vt_2048", 2048),
+        ("16k/pred/vt.jsonl", "", 16384), ("pred/vt.jsonl", "", None),
+    ],
+)  # fmt: skip
+def test_the_nearest_name_tells_the_length(path: str, name: str, length: int | None) -> None:
+    assert length_of_path(Path(path), name) == length
 
 
 def test_the_place_of_an_answer_and_a_zero_are_told_from_the_number_of_a_row() -> None:

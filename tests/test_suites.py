@@ -73,6 +73,22 @@ def test_lengths_rise_and_stand_once_whatever_their_order_in_the_file(tmp_path: 
     assert load_suite(str(path)).lengths == (1024, 2048, 4096)
 
 
+def test_a_file_has_eight_levels_at_most(tmp_path: Path) -> None:
+    for levels, said in ((8, "must be one line"), (9, "nested deeper than 8 levels")):
+        lists = ["[" * (levels - 3), "]" * (levels - 3)]
+        with pytest.raises(UsageError, match=said):
+            load_suite(str(write(tmp_path, MINE.replace("Steep.", "x".join(lists)))))
+
+
+def test_a_task_of_ruler_2_is_named_after_its_kind(tmp_path: Path) -> None:
+    head = "name: mine\nabout: Mine.\nlengths: [1024]\ntasks:\n"
+    task = "{family: ruler2, kind: mv_niah, level: easy}"
+    path = write(tmp_path, f"{head}  mv_niah_mine: {task}\n")
+    assert [*load_suite(str(path)).tasks] == ["mv_niah_mine"]
+    with pytest.raises(UsageError, match=r"named after its family, e\.g\. mv_niah_ruler2_x"):
+        load_suite(str(write(tmp_path, f"{head}  ruler2_x: {task}\n")))
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_suite_is_refused_with_file_key_and_value(what: str, tmp_path: Path) -> None:
     before, after, said = WRONG[what]
@@ -241,3 +257,11 @@ def test_domains_of_ones_own_keep_the_names_and_the_tasks_that_are_there(tmp_pat
         str(write(tmp_path, TASK.format(NIAH + "domains, domains: [legal, letters]}")))
     )
     assert with_own_domains(suite, ["letters", "notes"]) == suite
+    legal = load_suite(str(write(tmp_path, TASK.format(NIAH + "domains, domains: [legal]}"))))
+    mixed = with_own_domains(legal, ["letters", "notes"]).tasks
+    assert [*mixed] == [
+        "niah_x", "niah_domain_letters", "niah_domain_notes", "niah_domain_all"
+    ]  # fmt: skip
+    assert [getattr(task.params, "domains", ()) for task in mixed.values()] == [
+        ("legal",), ("letters",), ("notes",), ("legal", "letters", "notes")
+    ]  # fmt: skip
