@@ -52,6 +52,7 @@ def test_the_examples_of_the_page_run_in_order(tmp_path: Path) -> None:
 def test_every_exported_name_is_there(package: str) -> None:
     module = import_module(package)
     assert module.__all__ == sorted(module.__all__, key=_place)
+    assert {*module.__all__} <= {*dir(module)}
     for name in module.__all__:
         assert getattr(module, name).__doc__ or name.isupper() or name == "__version__"
 

@@ -10,6 +10,7 @@ from huggingface_hub.errors import (
 )
 
 from ruler_data.errors import RulerError
+from ruler_data.files import TEXT_BYTES
 from ruler_data.hub import client
 from ruler_data.hub.client import (
     HubDown,
@@ -173,3 +174,13 @@ def test_a_step_is_tried_again_after_temporary_errors_alone(
     with pytest.raises(HubDown) as down:
         with_retries("step", work)
     assert str(down.value) == f"step: {DOWN} (h: p); {LATER}" and not errors
+
+
+def test_no_more_is_downloaded_than_was_stated_or_than_a_file_of_its_kind_has() -> None:
+    most = client._limit("manifest.json")
+    for stated, limit in ((10, 10), (most + 1, most), (None, most)):
+        with client.at_most(stated):
+            assert client._limit("manifest.json") == limit
+    assert client._limit("manifest.json") == most
+    with client.at_most(TEXT_BYTES + 1):
+        assert client._limit("vt_4096/test.parquet") == TEXT_BYTES + 1

@@ -1,5 +1,6 @@
 """Procedures: rows, prompts and sampling as a published number had them, and what still differs."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -141,6 +142,11 @@ def test_a_build_takes_the_rows_and_a_run_prompt_and_sampling(data: Path, tmp_pa
     assert "{content}{answer_prefix}" in info["frame"]  # in the user's message
     options = json.loads((chosen / "starts.jsonl").read_text())["arguments"]
     assert (options["temperature"], options["top_p"], options["rows"]) == (0.0, 0.0001, 500)
+
+
+def test_the_digest_of_gold_answers_is_that_of_compact_json() -> None:
+    text = b'[["a","b"],["c"]]'
+    assert gold_digest([("a", "b"), ("c",)]) == hashlib.sha256(text).hexdigest()
 
 
 def test_fewer_rows_than_those_of_a_procedure_are_the_users(data: Path, tmp_path: Path) -> None:

@@ -142,6 +142,40 @@ def test_kimi_has_the_ids_of_its_library(tmp_path: Path, monkeypatch: pytest.Mon
         load_tokenizer("kimi-k2")
 
 
+def test_a_damaged_tokenizer_in_the_cache_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path))
+    made = list[bytes]()
+
+    def make() -> bytes:
+        made.append(b'{"version": "1.0"}')
+        return made[-1]
+
+    folder = registry._cached("key", make, "<s>", "{{ messages }}")
+    assert registry._cached("key", make, "<s>", "{{ messages }}") == folder and len(made) == 1
+    (folder / "tokenizer.json").write_bytes(b"torn")
+    assert registry._cached("key", make, "<s>", "{{ messages }}") == folder and len(made) == 2
+    assert (folder / "tokenizer.json").read_bytes() == made[0]
+
+
+def test_a_vocabulary_puts_its_first_special_token_before_a_text_if_asked_to() -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for begin in (True, False):
+        made = json.loads(tokenizer_json(ranks, "[a-z]+", {"<s>": 256}, begin=begin))
+        assert (made["post_processor"] is not None) is begin
+        assert made["added_tokens"][0]["content"] == "<s>"
+
+
+def test_what_moves_offsets_alone_makes_no_other_vocabulary() -> None:
+    def of(*, trim: bool, regex: bool = False) -> str:
+        level = {"type": "ByteLevel", "trim_offsets": trim, "use_regex": regex}
+        stages = {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, level]}
+        return vocabulary({"pre_tokenizer": stages, "model": {"type": "BPE", "vocab": {"a": 0}}})
+
+    assert of(trim=True) == of(trim=False) != of(trim=True, regex=True)
+
+
 def test_special_tokens_are_in_a_decoded_text_only_if_asked_for() -> None:
     tokenizer = load_tokenizer("mistral-v0.2")
     ids = tokenizer.prompt_ids("one two", " three")
