@@ -114,6 +114,7 @@ def test_the_table_has_every_task_of_the_package_and_a_build_reads_it() -> None:
     assert floors.floor("cwe", 10**7, "paper") == table()["cwe"][max(table()["cwe"])]
     assert floors.floor("vt", 4096, "a suite of mine") is None
     assert floors.blind_floor("vt", 8192) == 0.0
+    assert floors.blind_floor("vt", 8192, suite="somebodys") is None
     for name, task in ALL.items():  # where a longer context has more candidates
         if isinstance(task.params, Cwe | Fwe | Ruler2):
             assert {4096, 16384, 131072} <= table()[name].keys(), name

@@ -234,6 +234,17 @@ def test_settings_that_cannot_be_used_are_named(
         assert str(refused.value) == said
 
 
+def test_settings_for_downloads_go_before_those_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    (tmp_path / "pip.conf").write_text(
+        "[download]\nindex-url = http://download\n[global]\nindex-url = http://all\nproxy = p\n"
+    )
+    found = pip_settings()
+    assert (found["index-url"], found["proxy"]) == ("http://download", "p")
+
+
 def test_a_file_that_is_no_wheel_or_lacks_the_member_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.whl"
     wheel = packages.Wheel("texts-for-tests", "1.0", "0" * 64)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ruler_data import UsageError
 from ruler_eval.engine_check import verdict
-from ruler_eval.engine_check.check import not_tested
+from ruler_eval.engine_check.check import _rows_of, not_tested
 from ruler_eval.engine_check.conditions import Asker, Seen, Shown
 from ruler_eval.engine_check.verdict import (
     ANYWHERE,
@@ -29,6 +30,7 @@ from ruler_eval.engine_check.verdict import (
     suspects,
 )
 from ruler_eval.running.answers import Answer
+from ruler_eval.running.runner import RunJob
 
 UNMET = Seen(rows=0, of=8, by="cached tokens", cached=0.0, together=4)
 
@@ -38,6 +40,18 @@ def test_the_block_that_is_named_counts_and_not_the_one_that_hits_show() -> None
     for block, said in ((None, "2 blocks of 512"), (600, "2 blocks of 600"), (16, "")):
         why = not_tested(cast(Asker, asker), block)["self-hit"]
         assert said in why and ("blocks of" in why) is bool(said)
+
+
+def test_rows_of_the_shortest_length_are_asked_if_none_is_named() -> None:
+    task = SimpleNamespace(is_exact=True)
+    rows = dict.fromkeys(("niah_residues_8192", "niah_residues_4096"), 128)
+    manifest = SimpleNamespace(table={"niah_residues": task})
+    data = SimpleNamespace(rows=rows, manifest=manifest, source="dist/pages")
+    job = cast(RunJob, SimpleNamespace(data=data))
+    assert _rows_of(job, None) == (4096, ["niah_residues_4096"])
+    assert _rows_of(job, 8192) == (8192, ["niah_residues_8192"])
+    with pytest.raises(UsageError, match="of 1024 tokens; it has 4096, 8192"):
+        _rows_of(job, 1024)
 
 
 def test_a_hit_of_shared_rows_is_told_by_their_time_against_that_in_a_batch() -> None:
