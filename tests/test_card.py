@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from jinja2 import UndefinedError
 from markdown_it import MarkdownIt
 
 from ruler_builders.card import Address, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
+from ruler_data.card_templates import template
 from ruler_data.manifest import LOCAL_COPY, Manifest, SourceInfo
 from ruler_data.parquet import CANARY, read_rows, to_table
 from tests.conftest import Builds, Cli
@@ -214,3 +216,8 @@ def test_what_a_card_says_of_other_datasets_is_golden(builds: Builds) -> None:
             different = [line for line in ndiff(old, new) if line[0] in "+-"]
             lines += [f"## {name}: {file}", *different, ""]
     compare("cards.txt", "\n".join(lines))
+
+
+def test_a_card_is_not_rendered_without_one_of_its_facts() -> None:
+    with pytest.raises(UndefinedError, match="is undefined"):
+        template("dataset.md.j2").render()

@@ -19,7 +19,7 @@ from ruler_data.dataset import Source, read_in_order
 from ruler_data.errors import RulerError
 from ruler_data.manifest import Manifest
 from ruler_data.names import config_file
-from ruler_data.parquet import SCHEMA, to_table
+from ruler_data.parquet import SCHEMA, read_groups, to_table
 from ruler_data.row import Row, Span
 from ruler_eval.running import data as reading
 from ruler_eval.running.data import Dataset, assign, cost
@@ -39,6 +39,18 @@ def rows_of(texts: list[str]) -> list[Row]:
 
 def write(path: Path, rows: list[Row], group: int = 5) -> None:
     pq.write_table(to_table(rows), path, row_group_size=group, write_page_checksum=True)
+
+
+def test_a_bit_that_flipped_on_the_disk_is_told_by_the_checksum_of_its_page(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    text = "".join(f"{number * 7919:08x}" for number in range(20_000))
+    options = {"write_page_checksum": True, "compression": "none", "use_dictionary": False}
+    pq.write_table(to_table(rows_of([text])), path, **options)
+    data = bytearray(path.read_bytes())
+    data[data.index(text[5000:5040].encode())] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(OSError, match="CRC checksum"):
+        list(read_groups(path))
 
 
 def read_alike(path: Path, rows: int, indices: set[int]) -> Iterator[Row]:
