@@ -10,7 +10,7 @@ import pytest
 
 from ruler_builders import verify
 from ruler_builders.upstream import EDITIONS, Arguments, UpstreamSources, replay
-from ruler_builders.upstream.edition import edition_of
+from ruler_builders.upstream.edition import edition_of, model_template
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
@@ -114,6 +114,14 @@ def test_an_unknown_edition_is_answered_with_all_that_there_are() -> None:
     with pytest.raises(UsageError) as refused:
         edition_of("upstream-2020")
     assert str(refused.value).endswith(f"known: {', '.join([BALANCED, *EDITIONS])}")
+
+
+def test_a_template_is_a_known_name_or_a_text_with_one_place_for_the_task() -> None:
+    assert model_template("meta-chat") == "[INST] {task_template} [/INST]"
+    assert model_template("U: {task_template} A:") == "U: {task_template} A:"
+    for wrong in ("U: A:", "{task_template} {task_template}", "nosuch"):
+        with pytest.raises(UsageError, match="is not known; known: base, meta-chat"):
+            model_template(wrong)
 
 
 def test_words_of_the_users_sources_go_before_those_installed(tmp_path: Path) -> None:

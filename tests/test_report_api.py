@@ -10,8 +10,10 @@ import pytest
 
 import ruler_report
 from ruler_data import UsageError
+from ruler_eval.scoring.inputs import Text
 from ruler_eval.scoring.loading import load_scores
 from ruler_report.columns import MEAN
+from ruler_report.contents import _example
 from tests.commands import succeeded
 from tests.results import coin, results_of, save
 from tests.running.processes import evaluate
@@ -124,3 +126,10 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
     for entry, said in (("x", "give NAME=RUN"), ("=x", "give NAME=RUN")):
         with pytest.raises(UsageError, match=said):
             ruler_report.report([few("a")], tmp_path / "out", name=[entry])
+
+
+def test_an_example_shows_the_end_of_a_question_and_the_beginning_of_answers() -> None:
+    text = Text("x" * 300 + "Which?", ("A", "B"), "")
+    shown = _example("vt", text, {"org/a": "y" + "z" * 400})
+    assert shown.question == "x" * 294 + "Which?" and shown.outputs == "A, B"
+    assert shown.answers == {"org/a": "y" + "z" * 299}
