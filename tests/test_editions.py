@@ -98,6 +98,8 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
         (("--tasks", "qa_2", "--sources", "pinned"), "not a known file"),
         (("--tasks", "cwe", "--lengths", 262144), "english_words.json"),
         (("--tasks", "vt", "--lengths", 200), "upstream does not finish"),
+        (("--tasks", "fwe", "--lengths", 149), "fwe_149: upstream needs a length >= 150"),
+        (("--tasks", "fwe", "--lengths", 99, "--edition", OLD), "needs a length >= 100"),
     ],
 )
 def test_what_cannot_be_built_is_one_line(

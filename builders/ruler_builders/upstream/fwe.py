@@ -29,7 +29,7 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
 
     Raises:
         RulerError: upstream would not finish.
-        UsageError: the length is too short for a vocabulary, where upstream crashes.
+        UsageError: the length is too short for an answer; upstream crashes or writes none.
     """
     arguments = state.arguments
     params = arguments.task.params
@@ -39,9 +39,10 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     if arguments.edition.bisects:
         limit -= budget
     step = limit // 32
-    if step < 1 or limit // TOKENS_PER_WORD < 1:
-        raise UsageError(arguments.config, "upstream needs a length >= 150")
     words = limit // TOKENS_PER_WORD
+    if words < 2:  # the dots that answer nothing, and an answer
+        least = arguments.length - limit + 2 * TOKENS_PER_WORD
+        raise UsageError(arguments.config, f"upstream needs a length >= {least}")
     template = arguments.prompt(TEMPLATE, PREFIX)
     shares = np.arange(1, words + 1) ** -params.alpha
 
