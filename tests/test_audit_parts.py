@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -168,8 +169,14 @@ def test_rows_are_rebuilt_as_the_options_say(
     monkeypatch.setattr(editions, "Finder", lambda *arguments: arguments)
     monkeypatch.setattr(answers, "read_groups", lambda places, size: [size])
     monkeypatch.setattr(auditor, "audit_groups", lambda *arguments: arguments)
-    options = {"seed": 7, "tokenizer": "mistral", "sources": "texts", "workers": 3, "length": "4k"}
-    found = ruler_audit.audit(tmp_path / "a.jsonl", **options)
+    options: dict[str, Any] = {
+        "seed": 7,
+        "tokenizer": "mistral",
+        "sources": "texts",
+        "workers": 3,
+        "length": "4k",
+    }
+    found: object = ruler_audit.audit(tmp_path / "a.jsonl", **options)
     assert found == ([4096], (7, "mistral", "texts"), 3)
 
 

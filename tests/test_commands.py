@@ -65,6 +65,9 @@ def test_a_second_list_of_an_option_is_refused_and_never_replaces_the_first(cli:
     publish = ("publish", "x", "--repo", "org/x", "--allow", "sample", "--allow", "unpinned")
     twice = "is given 2 times: write one list"
     assert one_line(cli(*publish), 2) == f"ruler-data: --allow {twice}"
+    for option in ("--tasks", "--lengths"):
+        said = one_line(cli("build", option, "a", option, "b"), 2)
+        assert said == f"ruler-data: {option} {twice}"
     run = ("run", "--data", "x", "--model", "m", "--tasks", "vt", "--tasks", "cwe")
     assert one_line(call("ruler-eval", *run), 2) == f"ruler-eval: --tasks {twice}"
 

@@ -118,6 +118,19 @@ def test_an_unknown_edition_is_answered_with_all_that_there_are() -> None:
     assert str(refused.value).endswith(f"known: {', '.join([BALANCED, *EDITIONS])}")
 
 
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_a_script_of_upstream_that_ends_with_an_error_is_one_line(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error("a name twice")
+
+    monkeypatch.setattr("ruler_builders.upstream.vt.replay", fail)
+    arguments = Arguments(EDITIONS[NEW], TASKS["vt"], 4096, 1)
+    with pytest.raises(RulerError, match=r"vt_4096: .* ends with an error before its first row"):
+        list(replay(arguments, UpstreamSources(None), len))
+
+
 def test_a_template_is_a_known_name_or_a_text_with_one_place_for_the_task() -> None:
     assert model_template("meta-chat") == "[INST] {task_template} [/INST]"
     assert model_template("U: {task_template} A:") == "U: {task_template} A:"

@@ -382,7 +382,7 @@ def test_rows_that_the_gold_answers_are_to_leave_out_are_told_by_their_index(
 def test_a_check_knows_options_in_either_form(frozen: Path, tiny: Path) -> None:
     for more in ({"nosuch": 1}, {"options": {"nosuch": 1}}):
         with pytest.raises(UsageError, match="engine oracle has no such option"):
-            ruler_eval.check(frozen, engine="oracle", model=str(tiny), **more)  # type: ignore[arg-type]
+            ruler_eval.check(frozen, engine="oracle", model=str(tiny), **more)
 
 
 def test_a_run_without_a_folder_leaves_none_when_python_ends(

@@ -90,11 +90,21 @@ def test_rows_need_their_length_and_in_a_chat_template_a_few_tokens_more(
         assert found == {name: tokens + 9 + more for name, tokens in exact.items()}
 
 
+def test_a_row_may_fill_the_window_of_the_model(frozen: Path, tiny: Path) -> None:
+    inputs = open_inputs(EvalConfig(frozen, model=str(tiny), engine="oracle"))
+    row = next(inputs.data.read("vt_2048"))
+    ids = inputs.ids(row)
+    need = len(ids) + row.max_new_tokens
+    assert inputs.length_errors(row, ids, need) == inputs.length_errors(row, ids, None) == {}
+    (said,) = inputs.length_errors(row, ids, need - 1).values()
+    assert f"need {need} tokens, the model's window is {need - 1}" in said
+
+
 def test_the_tokenizer_that_an_option_names_goes_before_that_of_the_model(
     frozen: Path, tiny: Path
 ) -> None:
-    for named, expected in ({"tokenizer": "mistral-v0.2"}, "mistral-v0.2"), ({}, "tiny"):
-        config = EvalConfig(frozen, model=str(tiny), engine="oracle", **named)
+    for named, expected in ("mistral-v0.2", "mistral-v0.2"), (None, "tiny"):
+        config = EvalConfig(frozen, model=str(tiny), engine="oracle", tokenizer=named)
         assert open_inputs(config).tokenizer.info.name == expected
 
 

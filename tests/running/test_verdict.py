@@ -42,6 +42,14 @@ def test_the_block_that_is_named_counts_and_not_the_one_that_hits_show() -> None
         assert said in why and ("blocks of" in why) is bool(said)
 
 
+def test_a_row_is_lost_on_some_conditions_if_half_of_them_lose_it_and_no_other_does() -> None:
+    some = [[False, True, False, True], [True, True, False, True], [False, True, False, False],
+            [False, False, False, False]]  # fmt: skip
+    lost = np.array([[*row, *[False] * (len(CONDITIONS) - 4)] for row in some])
+    sheet = Sheet(np.arange(4), lost, np.zeros_like(lost))
+    assert sheet.lost_only([1, 3]).tolist() == [True, False, True, False]
+
+
 def test_rows_of_the_shortest_length_are_asked_if_none_is_named() -> None:
     task = SimpleNamespace(is_exact=True)
     rows = dict.fromkeys(("niah_residues_8192", "niah_residues_4096"), 128)
