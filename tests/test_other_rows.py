@@ -78,6 +78,10 @@ BROKEN: list[tuple[object, str]] = [
     ({"a": 1, "b": 2}, "no known layout: its columns are a, b"),
     ({}, "no known layout: its columns are none"),
     ({"input": 5}, "column input: text expected, found int"),
+    (
+        {"input": "\ud800"},
+        "'utf-8' codec can't encode character '\\ud800' in position 0: surrogates not allowed",
+    ),
     ({"outputs": []}, "column outputs: a list of texts expected, found []"),
     ({"outputs": [1]}, "column outputs: a list of texts expected, found [1]"),
     ({"input": "Who?"}, "no question of RULER at the end of the prompt: 'Who?'"),

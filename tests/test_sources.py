@@ -92,7 +92,9 @@ TEXTS: list[tuple[list[str], dict[str, tuple[str, ...]] | str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(TEXTS)))
-def test_domains_of_a_user_are_the_folders_of_texts(number: int, tmp_path: Path) -> None:
+def test_domains_of_a_user_are_the_folders_of_texts(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names, expected = TEXTS[number]
     root = tmp_path / "texts"
     root.mkdir()
@@ -103,7 +105,8 @@ def test_domains_of_a_user_are_the_folders_of_texts(number: int, tmp_path: Path)
         assert said_of(lambda: find_user_texts(root)) == f"--haystack {str(root)!r}: {expected}"
         return
     found = find_user_texts(root)
-    assert found.domains == expected
+    monkeypatch.chdir(root)
+    assert found.domains == find_user_texts(Path()).domains == expected
     name = min(expected)
     info = found.info(name)
     assert info.title == f"Texts of whoever built this: {name}" and info.name == f"domain_{name}"
