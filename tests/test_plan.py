@@ -16,7 +16,7 @@ from ruler_builders.pipeline.plan import (
     select_suite,
 )
 from ruler_builders.pipeline.pool import processes
-from ruler_builders.publish.plan import CONSENTS, parse_consents
+from ruler_builders.publish.plan import CONSENTS, parse_consents, source_notes
 from ruler_builders.publish.version import Change, Version, change, choose_version
 from ruler_builders.recorded import plan_of
 from ruler_builders.sources.catalogue import ESSAYS, essays_of
@@ -242,6 +242,15 @@ def test_consents_are_known_by_name() -> None:
         parse_consents("sample,all-of-it")
     known = ", ".join(CONSENTS)
     assert str(refused.value) == f"--allow 'all-of-it': no such consent; known: {known}"
+
+
+def test_a_copy_of_a_real_source_that_is_not_pinned_is_told_and_ones_own_text_is_not() -> None:
+    for source, is_told in (
+        (SQUAD, False), (replace(SQUAD, pinned=False), True),
+        (replace(SQUAD, kind="own", pinned=False), False),
+    ):  # fmt: skip
+        notes = source_notes(replace(BASE, sources=(source,)))
+        assert any(note.startswith("unpinned: ") for note in notes) is is_told
 
 
 def test_words_and_essays_are_known_by_the_hashes_in_a_manifest() -> None:

@@ -182,6 +182,11 @@ def test_questions_are_read_or_refused_with_the_question(number: int) -> None:
     assert said_of(lambda: parse_corpus(source, data, "x")) == said
 
 
+def test_an_answer_yes_stands_in_no_document_of_hotpotqa_alone() -> None:
+    said = said_of(lambda: parse_corpus("squad", squad("One two.", "q?", "yes"), "x.json"))
+    assert "answer 'yes' stands in no document that it rests on" in said
+
+
 def test_paragraphs_that_differ_in_spaces_at_their_end_alone_are_told() -> None:
     data = squad("One two.", "q?", "One")
     data["data"] += squad("One two. ", "r?", "One")["data"]
