@@ -13,20 +13,11 @@ import yaml
 from jinja2 import UndefinedError
 from markdown_it import MarkdownIt
 
-from ruler_builders.card import (
-    EXCERPT,
-    Address,
-    _example,
-    _fenced,
-    card_files,
-    excerpt,
-    front_matter,
-)
+from ruler_builders.card import Address, _example, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.card_templates import template
 from ruler_data.manifest import LOCAL_COPY, Manifest, SourceInfo
-from ruler_data.names import parse_config
 from ruler_data.parquet import CANARY, read_rows, to_table
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
@@ -229,15 +220,17 @@ def test_what_a_card_says_of_other_datasets_is_golden(builds: Builds) -> None:
 
 def test_the_example_of_a_task_is_the_first_row_of_its_shortest_config(builds: Builds) -> None:
     folders = [builds("vt", length=length) for length in (2048, 1024)]
-    infos = [next(iter(manifest_of(folder).configs.items())) for folder in folders]
-    places = {
-        info.file: folder / info.file for folder, (_, info) in zip(folders, infos, strict=True)
-    }
-    lengths = [(parse_config(name)[1], info) for name, info in infos]
-    shown = _example(TASKS["vt"], lengths, places.__getitem__)
-    row = next(iter(load(folders[1], "vt_1024")))
-    assert row.question in str(shown["question"])
-    assert str(shown["context"]) == _fenced(excerpt(row, EXCERPT))
+    infos = [manifest_of(folder).configs for folder in folders]
+    (long,), (short,) = (list(configs.values()) for configs in infos)
+    asked = list[str]()
+
+    def locate(file: str) -> Path:
+        asked.append(file)
+        return folders[1] / file
+
+    shown = _example(TASKS["vt"], [(2048, long), (1024, short)], locate)
+    assert asked == [short.file]
+    assert next(iter(load(folders[1], "vt_1024"))).question in str(shown["question"])
 
 
 def test_a_card_is_not_rendered_without_one_of_its_facts() -> None:
