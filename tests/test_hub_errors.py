@@ -1,5 +1,6 @@
 """What the Hub answers, in words: each status, each broken reply, and what is tried again."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,11 +8,12 @@ from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
     OfflineModeIsEnabled,
+    RepositoryNotFoundError,
 )
 
 from ruler_data.errors import RulerError
 from ruler_data.files import TEXT_BYTES
-from ruler_data.hub import client
+from ruler_data.hub import client, repo
 from ruler_data.hub.client import (
     HubDown,
     Patience,
@@ -184,3 +186,24 @@ def test_no_more_is_downloaded_than_was_stated_or_than_a_file_of_its_kind_has() 
     assert client._limit("manifest.json") == most
     with client.at_most(TEXT_BYTES + 1):
         assert client._limit("vt_4096/test.parquet") == TEXT_BYTES + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "is_absent"),
+    [
+        (answered(404, kind=RepositoryNotFoundError), True),
+        (answered(403, kind=GatedRepoError), False),
+    ],
+)
+def test_a_repo_that_is_gated_is_not_one_that_is_absent(
+    error: Exception, is_absent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(repo, "client", lambda: SimpleNamespace(dataset_info=look))
+    if is_absent:
+        assert repo.head("org/ruler") is None
+        return
+    with pytest.raises(RulerError, match="it is gated: accept its terms"):
+        repo.head("org/ruler")

@@ -182,6 +182,7 @@ def test_special_tokens_are_in_a_decoded_text_only_if_asked_for() -> None:
     with_special, without = tokenizer.decode(ids), tokenizer.decode(ids, special=False)
     assert ("<s>" in with_special, "<s>" in without) == (True, False)
     assert "two [/INST]" in without
+    assert tokenizer.render("one two", " three").endswith("two▁[/INST] three")
 
 
 def test_an_encoding_that_is_not_in_the_cache_is_downloaded_only_if_it_may_be(

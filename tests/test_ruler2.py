@@ -15,6 +15,7 @@ from ruler_builders import prompts as prompts
 from ruler_builders.exchange.identify import Identities
 from ruler_builders.sources import Library
 from ruler_builders.sources.qa import read_choices
+from ruler_builders.tasks.ruler2 import _repeated
 from ruler_data import Row
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged
@@ -290,3 +291,10 @@ def test_a_tool_that_scores_otherwise_gets_no_rows(built: Path, tmp_path: Path) 
     out = ruler_builders.export(built, tool="jsonl", out=tmp_path / "out")
     about = json.loads((out / "ruler.json").read_text(encoding="utf-8"))["configs"]
     assert [one["metric"] for one in about.values()] == ["soft_all", "soft_part"]
+
+
+def test_questions_are_said_to_repeat_from_the_first_row_that_repeats_one() -> None:
+    assert _repeated("squad", 40, index=39) == ""
+    assert _repeated("squad", 40, index=40) == (
+        "squad has questions for 40 rows: rows from 40 on repeat them"
+    )

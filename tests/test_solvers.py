@@ -61,6 +61,7 @@ COLUMNS: dict[str, tuple[Edit, list[str]]] = {
     "index": (changed(index=5), ["row 0 of the file has index 5"]),
     "task": (changed(task="cwe"), ["task is 'cwe'"]),
     "budget": (changed(max_new_tokens=31), ["max_new_tokens is 31, the task's is 30"]),
+    "a smaller budget": (changed(max_new_tokens=29), ["max_new_tokens is 29, the task's is 30"]),
     "full": (changed(length=LENGTH), []),
     "too long": (
         changed(length=LENGTH + 1),
