@@ -40,7 +40,7 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
         limit -= budget
     step = limit // 32
     words = limit // TOKENS_PER_WORD
-    if words < 2:  # the dots that answer nothing, and an answer
+    if words < 2:  # the first becomes dots, so none is left for an answer
         least = arguments.length - limit + 2 * TOKENS_PER_WORD
         raise UsageError(arguments.config, f"upstream needs a length >= {least}")
     template = arguments.prompt(TEMPLATE, PREFIX)
