@@ -298,7 +298,14 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     for name, parameter in declared_parameters.items():
         if name in hints:
             annotation = _typer_annotation(name, hints[name])
-            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=annotation))
+            default = parameter.default
+            if default == "":
+                default = None  # so that what is left out is no empty text
+            parameters.append(
+                parameter.replace(
+                    kind=parameter.KEYWORD_ONLY, annotation=annotation, default=default
+                )
+            )
     json_flag = inspect.Parameter(
         "as_json",
         inspect.Parameter.KEYWORD_ONLY,
@@ -310,13 +317,13 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     parameters.sort(key=lambda parameter: parameter.default is not parameter.empty)
 
     def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - checked
-        for name, value in values.items():
-            default = declared_parameters[name].default
-            if value == "" and default != "":
-                _refuse_empty(name, hints[name], default)
+        given = {name: value for name, value in values.items() if value is not None}
+        for name, value in given.items():
+            if value == "":
+                _refuse_empty(name, hints[name], declared_parameters[name].default)
         # Standard output is for the JSON alone; a function of the user may print.
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            result = function(**values)
+            result = function(**given)
         raise typer.Exit(print_result(program, result, as_json=as_json))
 
     call.__annotations__ = {}  # typer would evaluate them
@@ -326,10 +333,14 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
 def _refuse_empty(name: str, hint: Any, default: object) -> None:  # noqa: ANN401 - any type
     """Refuse an empty text for a path, or for an option that may be left out: an unset variable."""
-    if Path in get_args(hint.__origin__) or default is None:
-        option = "--" + name.replace("_", "-")
+    from typer.models import ArgumentInfo
+
+    if Path in get_args(hint.__origin__) or default in (None, ""):
         (info,) = hint.__metadata__
-        if isinstance(info.default, str):  # where typer keeps another name, e.g. `--in`
+        option = "--" + name.replace("_", "-")
+        if isinstance(info, ArgumentInfo):
+            option = name.upper()
+        elif isinstance(info.default, str):  # where typer keeps another name, e.g. `--in`
             option = info.default
         raise UsageError(option, "is empty; give a value, or leave it out")
 

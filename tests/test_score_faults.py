@@ -133,6 +133,7 @@ USAGE: list[tuple[tuple[object, ...], str]] = [
     (("--data", "."), "it has no manifest.json"),
     (("--model", "m"), "--model and --protocol are for predictions; a run has its own"),
     (("--out", ""), "--out: is empty; give a value, or leave it out"),
+    (("--tasks", ""), "--tasks: is empty; give a value, or leave it out"),
     (("--out", __file__), "a file; give a folder"),
     (("--tasks", "cwe"), "--data is missing: give the folder or Hub repo"),
 ]

@@ -173,3 +173,18 @@ def test_an_empty_path_is_not_the_working_directory(
         option = command[-2]
         assert f"{option}: is empty; give a value, or leave it out" in one_line(cli(*command), 2)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("publish", "x", "--repo", "org/ruler", "--version", ""), "--version"),
+        (("publish", "x", "--repo", "org/ruler", "--index", ""), "--index"),
+        (("show", "x", "--repo", ""), "--repo"),
+        (("show", "x", ""), "CONFIG"),
+    ],
+)
+def test_an_empty_value_is_not_one_that_was_left_out(
+    command: tuple[str, ...], name: str, cli: Cli
+) -> None:
+    assert f"{name}: is empty; give a value, or leave it out" in one_line(cli(*command), 2)
