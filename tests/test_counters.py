@@ -1,5 +1,6 @@
 """Counters: the fast one is used where it is exact, and only there."""
 
+import hashlib
 import json
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiktoken
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -35,6 +37,7 @@ from ruler_data.tokenizers.protocol import (
     decoded,
     gigatoken_counter,
 )
+from ruler_data.tokenizers.registry import REGISTRY
 from tests.conftest import LETTERS, Cli
 from tests.rows import counted
 
@@ -68,6 +71,9 @@ def test_a_difference_is_found_and_named() -> None:
     with pytest.raises(UsageError, match=r"other ids than .* on .I don't"):
         check_parity(WRONG, RIGHT, ["I do", "I don't"])
     check_parity(RIGHT, RIGHT, ["I do", "I don't"])
+    miscounts = replace(RIGHT, count_batch=WRONG.count)  # the same ids, and not as many of them
+    with pytest.raises(UsageError, match=r"other ids than .* on .I don't"):
+        check_parity(miscounts, RIGHT, ["I do", "I don't"])
 
 
 @pytest.mark.slow
@@ -130,6 +136,23 @@ def test_a_wrong_counter_is_refused_or_not_used(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match="gives other ids"):
         tokenizer.use("gigatoken")
     assert tokenizer.info.engine == reference
+
+
+def test_a_counter_that_is_named_and_does_not_read_tiktokens_encodings_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = REGISTRY["gpt-4o"]
+    assert known.encoding
+    # OpenAI's own ranks are not here; tiktoken reads no file of an encoding that it has in memory.
+    (tmp_path / hashlib.sha1(known.encoding.url.encode()).hexdigest()).touch()
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    small = tiktoken.Encoding("small", pat_str=".", mergeable_ranks=ranks, special_tokens={})
+    monkeypatch.setitem(tiktoken.registry.ENCODINGS, known.source, small)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    tokenizer = load_tokenizer("gpt-4o")
+    assert tokenizer.use("auto") == tokenizer.use("tokenizers") == ""
+    with pytest.raises(UsageError, match=r"^counter gigatoken does not read tiktoken's encodings$"):
+        tokenizer.use("gigatoken")
 
 
 @pytest.mark.parametrize("name", ["tiny", "mistral-v0.2"])

@@ -38,6 +38,7 @@ def test_rows_are_those_of_the_file_and_name_themselves(folder: Path) -> None:
     assert [row.id for row in rows] == ["vt_1024/0", "vt_1024/1", "vt_1024/2"]
     assert rows[1].prompt == expected[1].context + expected[1].question + expected[1].answer_prefix
     assert len(rows) == 3 and rows[-1] == rows[2] and rows[1:] == [rows[1], rows[2]]
+    assert rows[-3] == rows[0]
     assert rows[0] in rows and next(reversed(rows)) == rows[2]
     for beyond in (3, -4):
         with pytest.raises(IndexError):

@@ -141,6 +141,16 @@ def test_a_host_that_refuses_a_range_is_asked_for_all_of_it(tmp_path: Path) -> N
     assert len(requests) == 2
 
 
+@pytest.mark.parametrize("sha256", [SHA256, None], ids=["pinned", "not pinned"])
+def test_a_host_that_sends_all_of_it_is_asked_once_and_replaces_what_was_received(
+    sha256: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt.part").write_bytes(DATA[:10])
+    with host() as (url, requests):
+        assert download(url, sha256, tmp_path).read_bytes() == DATA
+    assert len(requests) == 1
+
+
 @pytest.mark.parametrize("switch", ["RULER_OFFLINE", "HF_HUB_OFFLINE"])
 def test_where_downloads_are_off_only_what_is_there_is_taken(
     switch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,9 @@ import pytest
 
 from ruler_builders import verify
 from ruler_builders.upstream import EDITIONS, Arguments, UpstreamSources, replay
+from ruler_builders.upstream.columns import columns
 from ruler_builders.upstream.edition import edition_of, model_template
+from ruler_builders.upstream.sources import Question
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
@@ -25,6 +27,8 @@ from tests.test_golden import compare
 #: Tasks that need no texts.
 TASK_NAMES = ("niah_single_1", "vt", "cwe", "fwe")
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
+#: What is said of the file of `test_what_cannot_be_built_is_one_line`.
+UNKNOWN = f"sha256 {hashlib.sha256(b'[]').hexdigest()} is not a known file of upstream"
 
 
 def build(out: Path, *more: object, edition: str = NEW) -> tuple[object, ...]:
@@ -95,7 +99,7 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
         (("--edition", OLD, "--reserve", 9), "--reserve 9: not possible"),
         (("--edition", BALANCED, "--template", "meta-chat"), "--template: only for"),
         (("--tasks", "qa_2"), "source hotpotqa"),
-        (("--tasks", "qa_2", "--sources", "pinned"), "not a known file"),
+        (("--tasks", "qa_2", "--sources", "pinned"), f"ruler-data: source hotpotqa: {UNKNOWN}\n"),
         (("--tasks", "cwe", "--lengths", 262144), "english_words.json"),
         (("--tasks", "vt", "--lengths", 200), "upstream does not finish"),
         (("--tasks", "fwe", "--lengths", 149), "fwe_149: upstream needs a length >= 150"),
@@ -171,6 +175,38 @@ def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, c
 def evaluate(*arguments: object) -> Done:
     """Run a command of `ruler-eval` to its end."""
     return commands.run("ruler-eval", *arguments)
+
+
+class FourDocuments(UpstreamSources):
+    """Four documents, and a question that the third of them answers."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def corpus(self, name: str) -> tuple[list[str], list[Question]]:  # type: ignore[override]
+        documents = [f"Harbour {number} of {name}." for number in range(4)]
+        return documents, [Question("Which one?", ["2"], [2], [], [documents[2]])]
+
+
+@pytest.mark.parametrize(
+    ("edition", "often"),
+    [("upstream-2024-04", [1, 1, 1, 1]), (OLD, [1, 1, 1, 1]), (NEW, [8, 7, 7, 7])],
+)
+def test_documents_are_repeated_beyond_their_end_only_since_2025_06(
+    edition: str, often: list[int]
+) -> None:
+    arguments = Arguments(EDITIONS[edition], TASKS["qa_1"], 256, 1)
+    (row,) = replay(arguments, FourDocuments(), lambda text: len(text.split()))
+    assert [row.input.count(f"\nHarbour {number} of squad.\n") for number in range(4)] == often
+
+
+def test_a_gold_document_is_evidence_wherever_it_stands() -> None:
+    arguments = Arguments(EDITIONS[NEW], TASKS["qa_1"], 256, 1)
+    (row,) = replay(arguments, FourDocuments(), lambda text: len(text.split()))
+    context, _, _, evidence, _ = columns(row, arguments.task.params)
+    texts = [context[span.start : span.end] for span in evidence]
+    assert texts == ["Harbour 2 of squad."] * 7
+    assert len({*evidence}) == 7
 
 
 @pytest.mark.slow

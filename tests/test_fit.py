@@ -13,17 +13,19 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_builders.checks.solvers import fill_finding
 from ruler_builders.pipeline import fit
-from ruler_builders.pipeline.fit import Target, make_row, need
+from ruler_builders.pipeline.fit import Target, answer_need, make_row, need
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError, RulerError, UsageError
 from ruler_data.manifest import TokenizerInfo
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
 from ruler_data.row import utf8
 from ruler_data.suites import load_suite
 from ruler_data.tasks import Qa, task_of
 from ruler_data.tokenizers.protocol import Text, decoded
 from tests.builds import run
-from tests.commands import one_line
+from tests.commands import one_line, succeeded
 from tests.conftest import Cli
 from tests.rows import counted, make, target
 
@@ -146,6 +148,24 @@ def test_a_row_with_a_reserve_is_the_row_of_a_length_that_is_so_much_less(task: 
 def test_every_task_reaches_a_quarter_of_a_million_tokens(task: str) -> None:
     row = make("mistral", task, 0, 262_144)
     assert 0.999 * 262_144 <= row.length <= 262_144
+
+
+@pytest.mark.parametrize(("suite", "name"), [("ruler", "qa_1"), ("ruler2", "qa_easy")])
+def test_an_answer_needs_room_for_one_gold_answer_where_one_is_enough(
+    suite: str, name: str
+) -> None:
+    task = load_suite(suite).tasks[name]
+    tokens = counted("mistral").tokenizer.count(make("mistral", name, 0).outputs)
+    assert answer_need(task, counted("mistral"), 0, target("mistral", 4096)) == min(tokens)
+
+
+def test_exact_rows_with_a_reserve_end_so_many_tokens_earlier(tmp_path: Path) -> None:
+    order = ("--suite", "pages", "--tasks", "niah_pages_single", "--lengths", 2048, "--rows", 3)
+    inputs = ("--tokenizer", "mistral", "--sources", "sample", "--reserve", 100)
+    succeeded(run(*order, *inputs, "--out", tmp_path / "out"))
+    rows = read_rows(tmp_path / "out" / config_file("niah_pages_single_2048"))
+    task = load_suite("pages").tasks["niah_pages_single"]
+    assert [row.length for row in rows] == [1948 - task.below(index) for index in range(3)]
 
 
 #: Lines of 160 characters and 600 tokens and more: no haystack of them ends close to 4,096.

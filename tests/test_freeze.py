@@ -30,6 +30,16 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
         write_rows(path, iter(rows), TASKS["vt"], 1024, 10_001)
 
 
+def test_lengths_and_fills_are_of_the_shortest_row_the_longest_and_the_mean(tmp_path: Path) -> None:
+    row = make("mistral", "vt", 0, 1024)
+    rows = [
+        replace(row, index=index, length=tokens) for index, tokens in enumerate((1000, 1020, 900))
+    ]
+    info = write_rows(tmp_path / "vt_1024" / "rows.parquet", rows, TASKS["vt"], 1024, 3)
+    assert (info.length_min, info.length_mean, info.length_max) == (900, 973.333, 1020)
+    assert (info.fill_min, info.fill_mean) == (0.878906, 0.950521)
+
+
 @pytest.mark.parametrize("rows", [0, 205])
 def test_an_interrupt_while_a_file_is_closed_is_all_that_is_said(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,8 @@ from ruler_data.errors import RulerError
 from ruler_data.layouts import Place, ToolAnswer, length_of_path, parse_answers, read_answers
 
 MESSAGE = [{"type": "message", "content": [{"text": "a"}, "b", {}, {"text": "c"}]}]
-RESPONSE = {"output": [{"type": "reasoning", "content": "x"}, *MESSAGE, {"type": "message"}]}
+REASONING = [{"type": "reasoning", "content": content} for content in ("x", [{"text": "y"}])]
+RESPONSE = {"output": [*REASONING, *MESSAGE, {"type": "message"}]}
 REQUEST = {"input": [{"content": "system"}, {"content": "p"}]}
 #: A record, the path of its file, and what it says: tool, task, length, index, sample, text, gold
 #: answers, prompt and reward.

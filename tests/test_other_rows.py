@@ -15,7 +15,10 @@ from ruler_builders.exchange.imports import Imported
 from ruler_builders.exchange.layouts import OtherRow, find_files, new_folder, read_file
 from ruler_builders.exchange.layouts import task_of_answer as told
 from ruler_data import TASKS, RulerError, UsageError, load
+from tests.commands import call_in, one_line
 from tests.conftest import Cli
+from tests.hub import Hub
+from tests.publishing import Publisher
 from tests.rows import make
 from tests.test_manifest import BASE
 
@@ -111,6 +114,19 @@ def test_files_of_rows_are_found_by_their_ends(tmp_path: Path) -> None:
         find_files(str(tmp_path), "v1", "**/*")
     with pytest.raises(UsageError, match=r"': has no rows; files of rows end in \.jsonl, "):
         find_files(str(tmp_path / "b.txt"), None, "**/*")
+
+
+def test_the_revision_that_is_asked_for_is_the_one_that_is_read(
+    hub: Hub, publisher: Publisher, repo: str
+) -> None:
+    hub.create(repo)
+    before = hub.foreign_commit(repo, "rows.jsonl", b'{"before": 1}')
+    hub.foreign_commit(repo, "rows.jsonl", b'{"after": 1}')
+    for revision, column in ((), "after"), (("--revision", before), "before"):
+        asked = ("identify", repo, *revision)
+        done = call_in(publisher.pool, "ruler-data", *asked, env=publisher.env())
+        said = f"rows.jsonl line 1: no known layout: its columns are {column}"
+        assert one_line(done, 1) == f"ruler-data: {said}"
 
 
 def test_a_new_folder_takes_its_place_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -215,6 +231,18 @@ def test_a_command_that_contradicts_itself_is_refused_in_one_line(
     done = cli(*arguments)
     assert done.returncode == 2 and done.stderr.startswith(f"ruler-data: {said}"), done.stderr
     assert done.stderr.count("\n") == 1 and not any(tmp_path.iterdir())
+
+
+def test_rows_that_store_no_index_are_not_said_to_be_misnumbered(
+    tmp_path: Path, tiny: Path
+) -> None:
+    path = tmp_path / "vt_4096.jsonl"
+    records = [upstream(), upstream(index=1), upstream(index=1)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    done = ruler_builders.identify(path, tokenizer=str(tiny), out=tmp_path / "out")
+    assert isinstance(done, Imported)
+    found = done.defects["vt_4096"]
+    assert found["stored index is not the row's number"] == "1 of 3 rows"
 
 
 def test_an_import_ends_with_a_table_of_what_is_wrong() -> None:

@@ -16,14 +16,17 @@ from ruler_builders.pipeline.plan import (
     select_suite,
 )
 from ruler_builders.pipeline.pool import processes
-from ruler_builders.publish.plan import CONSENTS, parse_consents, source_notes
+from ruler_builders.publish.plan import CONSENTS, Dataset, Plan, parse_consents, source_notes
 from ruler_builders.publish.version import Change, Version, change, choose_version
 from ruler_builders.recorded import plan_of
 from ruler_builders.sources.catalogue import ESSAYS, essays_of
 from ruler_builders.upstream.sources import WORDS_VERSIONS, words_of
 from ruler_data import Manifest, UsageError, memory
+from ruler_data.hub.download import Snapshot
 from ruler_data.manifest import FileInfo
 from ruler_data.suites import load_suite
+from tests.conftest import Builds
+from tests.tampering import manifest_of
 from tests.test_manifest import BASE, SQUAD, config
 from tests.test_show import printed
 
@@ -234,6 +237,29 @@ def test_the_change_of_a_release_is_that_of_its_rows_bytes_or_facts(number: int)
     after = replace(BASE, **changes)
     firsts = {"more": VT.digest, "other": "x"}
     assert change(BASE, after, lambda info, rows: firsts[info.digest]) == expected
+
+
+def test_a_plan_tells_other_rows_from_other_bytes_of_the_same_rows() -> None:
+    again = {"vt_4096": replace(VT, digest="x"), "vt_8192": replace(VT, bytes=10)}
+    now = replace(BASE, configs={**BASE.configs, **again})
+    before = Snapshot("org/ruler", "v1.0.0", "c" * 40, Path("x"), BASE)
+    major = Version.parse("2.0.0")
+    made = Plan("org/ruler", False, before, major, Change.MAJOR, "why", now, (), {}, {})
+    assert [*made.lines()] == [
+        "org/ruler (public): v1.0.0 -> v2.0.0",
+        "  vt_4096: other rows, 3 -> 3 rows, 9 -> 9 bytes",
+        "  vt_8192: other bytes, 3 -> 3 rows, 9 -> 10 bytes",
+        "  1 config unchanged",
+    ]
+
+
+def test_a_release_names_siblings_as_they_are_now_and_keeps_the_others(builds: Builds) -> None:
+    built = manifest_of(builds())
+    named = replace(built, siblings={"org/a": "a", "org/b": "b"})
+    before = Snapshot("org/ruler", "v1.0.0", "c" * 40, builds(), named)
+    dataset = Dataset("org/ruler", builds(), built, before)
+    now, _ = dataset.compose(Version.parse("1.1.0"), {"org/b": "b, 9 tokens kept free"})
+    assert now.siblings == {"org/a": "a", "org/b": "b, 9 tokens kept free"}
 
 
 def test_consents_are_known_by_name() -> None:

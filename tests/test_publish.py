@@ -128,18 +128,22 @@ def test_what_somebody_edited_on_the_hub_is_replaced_with_a_note(site: Site) -> 
     site.publish(site.builds(), "1.0.0")
     site.hub.foreign_commit(site.repo, "README.md", b"mine")
     site.hub.foreign_commit(site.repo, "NOTES.txt")
+    site.hub.foreign_commit(site.repo, "more.txt")
     assert site.publish(site.builds()).published == site.held.tags["v1.0.0"]
     done = site.publish(site.builds("vt", length=2048))
     assert "note: changed on the Hub since 1.0.0: README.md;" in done.said
-    assert "note: no part of a release: 'NOTES.txt'; this release removes it" in done.said
+    assert (
+        "note: no part of a release: 'NOTES.txt', 'more.txt'; removed by this release, kept by"
+        in done.said
+    )
     held = site.contents("v1.1.0")
-    assert "NOTES.txt" not in held and held["README.md"] != b"mine"
+    assert not {"NOTES.txt", "more.txt"} & held.keys() and held["README.md"] != b"mine"
 
 
 def test_a_card_that_was_there_before_the_first_release_is_replaced_with_a_note(site: Site) -> None:
     site.hub.create(site.repo)
     site.hub.foreign_commit(site.repo, "README.md", b"mine")
-    note = "note: changed on the Hub: README.md; this release replaces it"
+    note = "note: changed on the Hub: README.md; replaced by this release"
     dry = site.publisher.command(site.builds(), "--repo", site.repo, "--dry-run")
     assert note in dry.stdout and note in site.publish(site.builds()).said
 

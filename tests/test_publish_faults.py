@@ -92,7 +92,7 @@ def test_a_file_that_is_committed_meanwhile_is_not_tagged_and_the_same_command_r
     assert done.code == 1 and "'NOTES.txt' was committed meanwhile" in done.said, done.said
     assert site.contents("main") == {"NOTES.txt": b"hello"} and site.held.tags == {}
     again = site.publish(site.builds())
-    assert "this release removes it; the history keeps it" in again.said
+    assert "removed by this release, kept by the history" in again.said
     assert again.code == 0 and len(site.contents(FIRST)) == 5
     assert len(site.held.log()) == 3 and site.publisher.verify(site.repo, FIRST).returncode == 0
 

@@ -176,6 +176,17 @@ def test_what_moves_offsets_alone_makes_no_other_vocabulary() -> None:
     assert of(trim=True) == of(trim=False) != of(trim=True, regex=True)
 
 
+def test_of_several_named_templates_the_default_one_makes_the_prompt(tmp_path: Path) -> None:
+    several = tiny.make_tokenizer(tmp_path / "several")
+    path = several / "tokenizer_config.json"
+    texts = {"tool_use": tiny.QWEN3, "default": tiny.GEMMA, "rag": tiny.MISTRAL}
+    named = [{"name": name, "template": text} for name, text in texts.items()]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": named}))
+    one = tiny.make_tokenizer(tmp_path / "one", tiny.GEMMA)
+    prompts = [load_tokenizer(str(folder)).render("x", " y") for folder in (several, one)]
+    assert prompts[0] == prompts[1]
+
+
 def test_special_tokens_are_in_a_decoded_text_only_if_asked_for() -> None:
     tokenizer = load_tokenizer("mistral-v0.2")
     ids = tokenizer.prompt_ids("one two", " three")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -263,14 +264,14 @@ def test_rows_of_upstream_are_named_and_imported(tmp_path: Path) -> None:
     assert row.prompt == prompt_of("mv_niah_easy") and len(row.evidence) == len(row.outputs)
 
 
-BUILT = ["mk_niah_basic", "qa_easy"]
+BUILT = {"mk_niah_basic": "soft_all", "mk_niah_medium": "letter", "qa_easy": "soft_part"}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("ruler2") / "own"
     ruler_builders.build(
-        "mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out, sources="sample"
+        "mistral", suite="ruler2", tasks=[*BUILT], lengths="4k", rows=2, out=out, sources="sample"
     )
     return out
 
@@ -284,13 +285,14 @@ def test_rows_of_this_suite_are_identified(built: Path) -> None:
 
 
 def test_a_tool_that_scores_otherwise_gets_no_rows(built: Path, tmp_path: Path) -> None:
-    for tool in ("kvpress", "lm-eval"):
-        with pytest.raises(UsageError, match=f"--for {tool}: .* has soft_all, of RULER v2; use"):
-            ruler_builders.export(built, tool=tool, out=tmp_path / "out")
+    for tool, (task, metric) in product(("kvpress", "lm-eval"), BUILT.items()):
+        said = f"--for {tool}: .*{task} has {metric}, of RULER v2; use"
+        with pytest.raises(UsageError, match=said):
+            ruler_builders.export(built, tool=tool, tasks=task, out=tmp_path / "out")  # type: ignore[arg-type]
     assert not any(tmp_path.iterdir())
     out = ruler_builders.export(built, tool="jsonl", out=tmp_path / "out")
     about = json.loads((out / "ruler.json").read_text(encoding="utf-8"))["configs"]
-    assert [one["metric"] for one in about.values()] == ["soft_all", "soft_part"]
+    assert [one["metric"] for one in about.values()] == [*BUILT.values()]
 
 
 def test_questions_are_said_to_repeat_from_the_first_row_that_repeats_one() -> None:

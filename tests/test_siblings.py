@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from ruler_data.index import LARGEST, Index, Sibling
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.tokenizers import load_tokenizer
 from tests import commands, forks
-from tests.commands import Done, call_in, succeeded
+from tests.commands import Done, call_in, one_line, succeeded
 from tests.hub import WRITE, Hub, running
+from tests.publishing import Site
 from tests.running import tiny as models
 
 COMMIT, TAG, INDEX = "POST .*/commit/", "POST .*/tag/", "index.json"
@@ -156,6 +158,18 @@ def test_find_tells_rows_with_room_for_reasoning_from_the_plain_ones() -> None:
         for found in (index.of_tokenizer(info, reserve), index.of_model("org/m", reserve)):
             assert (found.repo if found else None) == (f"org/{name}" if name else None)
     assert index.of_tokenizer(replace(info, files={})) is None
+
+
+def test_an_index_that_is_named_goes_before_that_of_the_first_repo(
+    site: Site, tmp_path: Path
+) -> None:
+    shutil.copytree(site.builds(), tmp_path / "dist" / "mistral-v0.2")
+    asked = ("publish", "--tokenizers", "mistral-v0.2", "--repo", site.repo, "--dry-run")
+    pool, env = site.publisher.pool, site.publisher.env()
+    succeeded(call_in(pool, "ruler-data", *asked, cwd=tmp_path, env=env))
+    more = ("--index", "org/none")
+    said = one_line(call_in(pool, "ruler-data", *asked, *more, cwd=tmp_path, env=env), 1)
+    assert said.startswith("ruler-data: org/none at main: index.json: the Hub does not have it")
 
 
 @pytest.mark.slow

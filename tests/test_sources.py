@@ -14,6 +14,7 @@ from ruler_builders.sources.domains import find_user_texts, missing_domain
 from ruler_builders.sources.library import chosen_sources, local_files
 from ruler_builders.sources.qa import parse_corpus, parse_own
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
+from ruler_builders.upstream import UpstreamSources
 from ruler_data.errors import RulerError, UsageError
 
 Write = Callable[[Path], object]
@@ -194,6 +195,15 @@ def test_paragraphs_that_differ_in_spaces_at_their_end_alone_are_told() -> None:
         "x: paragraph 'One two. ': stands there twice, with other spaces at its end; "
         "make them equal"
     )
+
+
+def test_upstream_asks_no_question_of_squad_that_has_no_answer(tmp_path: Path) -> None:
+    data = squad("One two.", "q?", "One")
+    data["data"] += squad("Three four.", "r?")["data"]
+    (tmp_path / "squad.json").write_text(json.dumps(data))
+    documents, questions = UpstreamSources(tmp_path).corpus("squad")
+    assert documents == ["One two.", "Three four."]
+    assert [question.query for question in questions] == ["q?"]
 
 
 def test_answers_of_a_users_file_that_stand_in_no_document_are_left_out() -> None:

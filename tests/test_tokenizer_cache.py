@@ -1,5 +1,6 @@
 """Tokenizers from the Hub's cache: all that decides on tokens and template, or a refusal."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -9,9 +10,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ruler_data import UsageError
 from ruler_data.files import cache_dir
+from ruler_data.hub.download import fetch_files
 from ruler_data.tokenizers import load_tokenizer
-from tests.commands import succeeded
+from ruler_data.tokenizers.hf import FILES
+from ruler_data.tokenizers.registry import REGISTRY, folder_note
+from tests import forks
+from tests.commands import HANG, succeeded
 from tests.conftest import Cli
+from tests.hub import Blob, Hub
+from tests.hub_faults import first
 from tests.running import tiny
 
 COMMIT = "c" * 40
@@ -45,6 +52,42 @@ def test_a_cache_that_notes_gaps_is_whole(cached: Path) -> None:
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         (noted / name).touch()
     assert load_tokenizer("org/tok").count(["these"]) == [3]
+
+
+def test_a_folder_is_compared_with_the_files_of_its_name_in_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, home = REGISTRY["qwen2.5"], tmp_path / "hf"
+    monkeypatch.setenv("HF_HOME", str(home))
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    # The Hub's client read the variable when it was imported.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
+    repo = home / "hub" / f"models--{known.source.replace('/', '--')}"
+    tiny.make_tokenizer(repo / "snapshots" / str(known.revision), tiny.LLAMA)
+    noted = repo / ".no_exist" / str(known.revision)
+    noted.mkdir(parents=True)
+    (noted / "chat_template.jinja").touch()
+    alike = tiny.make_tokenizer(tmp_path / "alike" / "qwen2.5", None)
+    (alike / "chat_template.jinja").write_text(tiny.LLAMA, encoding="ascii")
+    other = tiny.make_tokenizer(tmp_path / "other" / "qwen2.5", tiny.QWEN3)
+    assert folder_note(load_tokenizer(str(alike)).info) == ""
+    note = folder_note(load_tokenizer(str(other)).info)
+    assert "these files are of a folder and give other prompts than the registry's qwen2.5" in note
+
+
+def test_all_files_of_a_model_are_of_one_commit(hub: Hub, repo: str, tmp_path: Path) -> None:
+    hub.create(repo)
+    held = hub.repos[repo]
+    old, new = ({name: Blob(data, large=False) for name in FILES} for data in (b"old", b"new"))
+    commit = held.commit(old)
+    hub.fail("HEAD .*/tokenizer_config.json", first(lambda: held.commit(new)))
+    with forks.pool({**os.environ, **hub.env(), "HF_HOME": str(tmp_path)}) as pool:
+        folder, found = pool.submit(fetch_files, repo, FILES, None).result(HANG)
+    assert held.head != commit == found == folder.name
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict.fromkeys(
+        FILES, b"old"
+    )
 
 
 def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(

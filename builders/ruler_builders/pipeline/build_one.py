@@ -125,15 +125,9 @@ def has_own_template(tokenizer: PromptTokenizer) -> bool:
     return isinstance(tokenizer, HfTokenizer)
 
 
-def shows(tokenizer: PromptTokenizer, text: str, answer_prefix: str = "") -> bool:
-    """Whether a prompt holds a user's text whole, and then ends in the prefix.
-
-    A template may strip a turn.
-    """
-    if not has_own_template(tokenizer):
-        return True
-    prompt = tokenizer.render(text, answer_prefix)
-    return text.strip() in prompt and prompt.endswith(answer_prefix)
+def shows(tokenizer: PromptTokenizer, text: str) -> bool:
+    """Whether a prompt holds a user's text whole; a template may strip a turn."""
+    return not has_own_template(tokenizer) or text.strip() in tokenizer.render(text, "")
 
 
 @lru_cache(maxsize=1)
@@ -260,7 +254,7 @@ def _check_prompt(context: BuildContext, where: str, row: PackedRow, *, is_recou
     """Check that a prompt holds its text whole, and its fast count by the reference."""
     tokenizer = context.tokenizer
     content = str(row.context, "utf-8") + row.question
-    if not shows(tokenizer, content, row.answer_prefix):
+    if not shows(tokenizer, content):
         problem = f"the chat template of {tokenizer.info.name} changes context or question"
         raise RulerError(where, problem, "give the tokenizer another template")
     if not (is_recounted and tokenizer.is_fast):

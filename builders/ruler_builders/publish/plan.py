@@ -271,11 +271,11 @@ class Plan:
         if self.replaced:
             when = f" since {self.since}" if self.since else ""
             note = f"changed on the Hub{when}: {', '.join(self.replaced)}"
-            yield f"note: {note}; this release replaces it; the history keeps the old content"
+            yield f"note: {note}; replaced by this release; the history keeps the old content"
         removed = [path for path in self.removed if not CONFIG_FILE.fullmatch(path)]
         if removed:
             note = f"no part of a release: {', '.join(map(quote, removed))}"
-            yield f"note: {note}; this release removes it; the history keeps it"
+            yield f"note: {note}; removed by this release, kept by the history"
 
     def __str__(self) -> str:
         about = f"{self.version.tag}: {counted(len(self.manifest.configs), 'config')}"
