@@ -113,7 +113,7 @@ def test_what_prompts_and_rows_have_apart_is_noted() -> None:
     assert "other tokenizer files than those that the rows are counted in" in said
 
 
-def test_answers_that_could_be_longer_or_were_sampled_are_noted() -> None:
+def test_answers_that_could_be_longer_or_shorter_or_were_sampled_are_noted() -> None:
     usual = results_of(SCORES)
     asked = {"extra_tokens": 500, "temperature": 0.7}
     notes = compare(usual, replace(usual, run=replace(usual.run, sampling=asked))).notes
@@ -123,6 +123,9 @@ def test_answers_that_could_be_longer_or_were_sampled_are_noted() -> None:
     ]
     thinking = replace(usual.run, protocol="thinking", sampling={"extra_tokens": 8192})
     assert [*caveats(thinking)] == []
+    assert [*caveats(replace(thinking, sampling={"extra_tokens": 100}))] == [
+        "answers could be 100 tokens longer than the rows say, by the protocol 8192"
+    ]
 
 
 def test_a_conclusion_is_whole_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:

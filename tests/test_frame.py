@@ -55,6 +55,15 @@ def test_an_incomplete_cell_is_in_no_mean() -> None:
     assert found.left_out == (("vt", 8192), ("cwe", 8192)) and found.ranked == (0, 1)
 
 
+def test_a_run_that_lacks_later_rows_is_shown_at_the_first_ones_that_it_has() -> None:
+    longer = equal(1, 9)
+    for of_cell in longer.values():
+        of_cell.official[8] = np.nan
+    array = means_of(equal(0, 8), longer).array
+    assert array.frame.ranked == (0,) and {*array.frame.rows.values()} == {8}
+    assert array.values.tolist() == [[0.0] * 4, [100.0] * 4]
+
+
 def test_a_run_that_would_halve_the_frame_is_named_and_has_no_rank_in_any_order() -> None:
     small = {("vt", 4096): rows(np.ones(9))}
     for place, runs in enumerate(

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 import ruler_report
 from ruler_data import TASKS, Row, RulerError, UsageError
 from ruler_data.files import cache_dir
+from ruler_data.floors import blind_floor
 from ruler_data.manifest import FILENAME as MANIFEST
+from ruler_data.manifest import Floor
 from ruler_eval.running.run_dir import STARTS, RunInfo, read_info
 from ruler_eval.scoring import inputs, loading
 from ruler_eval.scoring.loading import load_scores
@@ -31,6 +33,7 @@ from ruler_eval.scoring.validity import never_exact, suspicion
 from tests.commands import HANG
 from tests.results import results_of, save
 from tests.runs import Say, golden, make_run, patchy, rows_of, run_info
+from tests.tampering import copy_of, edit_configs
 
 FEW = ("vt_4096", "qa_1_4096", "niah_single_1_4096")
 Json = dict[str, Any]
@@ -260,6 +263,10 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
         in_data(rows=dict.fromkeys(FEW, 7)),
         "the run has 7 rows, the data 6",
     ),
+    "no row of a config": (
+        in_data(rows=dict.fromkeys(FEW, 6) | {"vt_4096": 0}),
+        "vt_4096: the run has 0 rows, the data 6",
+    ),
     "edition": (in_data(edition="upstream-2026-07"), "says that edition is upstream-2026-07"),
     "essays": (in_data(essays="0" * 64), "says that essays is 0000"),
     "tokenizer": (in_data(tokenizer_fingerprint="0" * 64), "says that tokenizer_fingerprint is"),
@@ -305,6 +312,34 @@ def test_a_run_without_contexts_has_short_prompts_and_is_as_bad_as_its_floor(
     assert (scores.validity.unanswered, scores.validity.suspect) == ("", "")
     whole = make_run(tmp_path / "whole", sample_build, say, FEW)
     assert reason in load_scores(whole, str(sample_build)).validity.suspect
+
+
+def test_the_prompt_of_an_answer_of_several_calls_may_be_short(
+    scored: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    in_answers(first(prompt_tokens=5, calls=3))(run)
+    scores = load_scores(run)
+    assert (scores.answered, scores.notes) == (18, ())
+
+
+@pytest.mark.parametrize("days", [("02", "03"), ("03", "02")])
+def test_the_day_of_a_run_is_its_last_in_whatever_order_its_starts_were_written(
+    days: tuple[str, str], scored: Path, sample_build: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    starts = [{"at": f"2026-01-{day}T00:00:00+00:00"} for day in days]
+    (run / STARTS).write_text("".join(json.dumps(start) + "\n" for start in starts))
+    assert load_scores(run, str(sample_build)).date == "2026-01-03"
+
+
+@pytest.mark.parametrize(("lacking", "more"), [(3, ""), (4, ", and 1 more"), (5, ", and 2 more")])
+def test_three_rows_without_an_answer_are_named_and_the_others_counted(
+    lacking: int, more: str
+) -> None:
+    scores = results_of({"vt_4096": [1.0, *[None] * lacking]})
+    named = f"without one vt_4096/1, vt_4096/2, vt_4096/3{more}; resume the run"
+    assert named in scores.shortfall
 
 
 def test_the_rows_of_a_run_are_looked_for_where_the_user_says_or_it_last_read_them(
@@ -367,6 +402,16 @@ def test_what_score_refuses_the_scores_say(name: str, sample_build: Path, tmp_pa
     validity = said_by(say, tmp_path / "run", sample_build).validity
     assert any(reason in refusal for refusal in validity.refusals), validity.refusals
     assert validity.errors
+
+
+def test_a_blind_floor_is_the_one_that_the_manifest_records_else_the_packages(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    data = copy_of(sample_build, tmp_path)
+    recorded = Floor(1.0, "any", 1.0, 100, 0.9, "any")
+    edit_configs(data, {"vt_4096": {"floor": recorded}, "qa_1_4096": {"floor": None}})
+    scores = said_by(patchy(0.3), tmp_path / "run", data, ("vt_4096", "qa_1_4096"))
+    assert scores.blind_floors == {"vt_4096": 0.9, "qa_1_4096": blind_floor("qa_1", 4096)}
 
 
 def test_a_mean_counts_each_task_once_whatever_its_lengths() -> None:

@@ -292,19 +292,23 @@ def test_what_failed_rows_cost_is_told(
 
 
 def test_who_served_and_what_it_cost_is_recorded_and_headers_are_not(
-    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask
+    frozen: Path, tmp_path: Path, server: FakeServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.names = lambda body: {
         "model": "m",
         "provider": "A" if len(server.seen) % 4 else "B",
         "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": 3, "cost": 0.25},
     }
-    headers = json.dumps({"api-key": "hush-hush", "X-Title": "$TITLE"})
+    monkeypatch.setenv("TITLE", "my paper")
+    secrets = {"api-key": "hush", "b": "hush$TITLE", "c": "$TITLE:hush", "d": "$hush"}
+    headers = json.dumps({**secrets, "X-Title": "$TITLE"})
     done = ask("--option", f"headers={headers}")
     succeeded(done)
-    assert {heads["api-key"] for heads in server.headers} == {"hush-hush"}
+    sent = {(heads["api-key"], heads["c"], heads["X-Title"]) for heads in server.headers}
+    assert sent == {("hush", "my paper:hush", "my paper")}
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
-    assert "hush-hush" not in done.stdout + done.stderr + written
+    assert not re.search("hush|my paper", done.stdout + done.stderr + written)
+    assert '"X-Title": "$TITLE"' in written
     assert "spent: " in done.stdout and "3.00 (as the server states)" in done.stdout
     validity = scores_of(tmp_path, frozen).validity
     assert validity.providers == {"A": 9, "B": 3}

@@ -8,6 +8,7 @@ a file with the traceback.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -268,13 +269,17 @@ class _ShardRun:
 
 
 def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an engine's options without the values of headers, but for names of variables."""
+    """Return an engine's options without the values of headers, but for a variable's name alone.
+
+    A secret may begin with `$`, or stand after a variable.
+    """
     headers = options.get("headers")
     if not isinstance(headers, dict):
         return dict(options)
     shown = dict.fromkeys(headers, "[secret]")
     for name, value in headers.items():
-        if str(value).startswith("$"):
+        is_variable = re.fullmatch(r"\$(\w+|\{\w+\})", str(value)) is not None
+        if is_variable and os.path.expandvars(value) != value:
             shown[name] = value
     return {**options, "headers": shown}
 
