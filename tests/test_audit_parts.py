@@ -4,6 +4,7 @@ Whole audits, which draw rows again, are in `test_audit.py`.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from pathlib import Path
@@ -18,9 +19,11 @@ from ruler_audit import answers, auditor, editions
 from ruler_audit.answers import Claim, Group, read_groups
 from ruler_audit.auditor import AGREES, DIFFERS, UNKNOWN, Audit, Audits, Line
 from ruler_audit.editions import Origin, agreed, placed
-from ruler_builders.upstream import UpstreamRow
+from ruler_builders.upstream import Arguments, UpstreamRow, UpstreamSources, edition_of, replay
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.layouts import Place, ToolAnswer
+from ruler_data.tasks import TASKS
+from ruler_data.tokenizers import load_tokenizer
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(0, 6), st.sampled_from([1, 100]))
@@ -221,6 +224,29 @@ PAGE = Audit(
      Line("qa_1_4096", 7, 6, None, printed="50.00", rule="a rule", verdict=DIFFERS, reason="no")),
     "validity: all", {"incomplete": 1200, "empty": 3}, ("the length",),
 )  # fmt: skip
+
+
+def drawn_by(edition: str, length: int, count: Callable[[str], int]) -> Group:
+    """Return the answers to rows of vt as an edition draws them with a tokenizer."""
+    arguments = Arguments(edition_of(edition), TASKS["vt"], length, 8)
+    rows = replay(arguments, UpstreamSources(None), count)
+    return group(*[answer(row.index, *row.outputs) for row in rows], length=length)
+
+
+def test_rows_that_were_too_long_and_drawn_again_at_their_size_tell_their_edition() -> None:
+    def count(text: str) -> int:  # the rows 4 and 7 have too many Q in their names at first
+        return len(text.split()) + 5 * text.count("Q")
+
+    found = editions.Finder(42, "mistral").origin(drawn_by("upstream-2024-04", 1820, count))
+    assert found == Origin(("upstream-2024-04",))
+
+
+def test_a_tokenizer_that_draws_all_tasks_but_one_is_that_of_the_rows() -> None:
+    mistral = load_tokenizer("mistral-v0.2")
+    vt = drawn_by("upstream-2024-04", 1024, lambda text: mistral.count([text])[0])
+    edited = group(*[answer(n, "1112223") for n in range(8)], task="niah_single_1", length=1024)
+    found = auditor.Auditor([vt, edited], editions.Finder(42, "mistral-v0.2"))._find()
+    assert found == Origin(("upstream-2024-04",), (), ("mistral-v0.2",))
 
 
 def test_an_audit_is_said_to_the_letter() -> None:

@@ -176,6 +176,15 @@ def test_what_contradicts_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_rows_with_room_are_refused_by_a_procedure_without_it(tmp_path: Path) -> None:
+    rows = {"tasks": "vt", "lengths": [1024], "rows": 1, "edition": "upstream-2026-07"}
+    out = tmp_path / "data"
+    ruler_builders.build("mistral-v0.2", reserve=4, out=out, **rows)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="rows of reserve 0, and the data have 4; build them with"):
+        run(out, tmp_path / "run", procedure="upstream-2026")
+    assert not (tmp_path / "run").exists()
+
+
 def test_where_a_procedure_leaves_a_choice_a_run_takes_the_first(
     data: Path, tmp_path: Path
 ) -> None:

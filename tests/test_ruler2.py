@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -183,6 +184,15 @@ def test_a_final_answer_counts_at_the_end_of_the_text_as_in_nemo_skills() -> Non
 )
 def test_of_several_letters_the_last_counts(answer: str) -> None:
     assert chosen_letter(answer) == "B"
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_the_oracle_boxes_its_answer_where_the_text_before_the_haystack_asks_for_it(
+    name: str,
+) -> None:
+    row = replace(rows_of(name)[0], question="Please solve it.")  # examples in it have boxes too
+    text = ", ".join(row.outputs)
+    assert gold_text(row) == (f"\\boxed{{{text}}}" if name in SOLVED else text)
 
 
 @pytest.mark.parametrize("name", SUITE)

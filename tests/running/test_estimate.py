@@ -106,6 +106,13 @@ def test_overrides_of_a_text_config_stay_there() -> None:
     assert config["text_config"]["rope_theta"] == 1e6
 
 
+def test_a_limit_on_the_positions_that_the_user_sets_is_the_engines() -> None:
+    limited = {"rope_parameters": THETA, "max_position_embeddings": 65536}
+    assert with_yarn_window(with_overrides(QWEN, limited), limited) == limited
+    inner = {"text_config": limited}
+    assert with_yarn_window(with_overrides(INNER, inner), inner) == inner
+
+
 def test_a_model_without_yarn_is_left_alone() -> None:
     assert with_yarn_window(QWEN, {}) == {}
 

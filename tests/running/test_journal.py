@@ -63,6 +63,8 @@ def test_a_line_has_what_every_answer_has_and_else_only_what_is_known() -> None:
     assert json.loads(to_line(Answer("vt_4096", 0))).keys() == every
     some = json.loads(to_line(Answer("vt_4096", 0, sample=1, cost=0.5)))
     assert some.keys() == {*every, "sample", "cost"}
+    zero = json.loads(to_line(Answer("vt_4096", 0, cached_tokens=0, cost=0.0)))  # known to be none
+    assert zero.keys() == {*every, "cached_tokens", "cost"}
 
 
 @given(cut=st.integers(0, 400))

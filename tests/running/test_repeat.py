@@ -170,6 +170,22 @@ def test_a_score_is_the_mean_over_samples(frozen: Path, tmp_path: Path) -> None:
     assert given == [True, True, True, False, True, True, False, False] * 3
 
 
+def test_of_several_samples_of_a_row_the_first_is_generated_again(
+    frozen: Path, tmp_path: Path
+) -> None:
+    asked: list[object] = []
+
+    def generate(requests: Sequence[Request]) -> list[str]:
+        asked.extend(request.key for request in requests)
+        return often(requests)
+
+    ran(frozen, out=tmp_path, generate=generate, samples=2, rows=2)
+    assert len(asked) == 8
+    found = repeat(tmp_path, 40, generate=generate)
+    assert (len(found.pairs), found.changed, found.failed) == (4, 0.0, 0)
+    assert {*asked[8:]} == {(name, row, 0) for name in ("vt_2048", "fwe_2048") for row in range(2)}
+
+
 def test_a_function_that_a_run_folder_names_is_imported_only_if_it_is_named_again(
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
