@@ -76,6 +76,14 @@ def test_a_difference_is_found_and_named() -> None:
         check_parity(miscounts, RIGHT, ["I do", "I don't"])
 
 
+def test_a_difference_on_odd_texts_alone_is_found_though_the_counts_are_right() -> None:
+    odd = Counter("odd 1.0", lambda text: [2] if "3.14159" in decoded(text) else [1])
+    with pytest.raises(
+        UsageError, match=r"^odd 1\.0 gives other ids than right 1\.0 on '1 22 333 .*3\.14159"
+    ):
+        check_parity(odd, RIGHT, ["I do"])
+
+
 @pytest.mark.slow
 def test_the_counter_decides_on_no_byte_of_the_rows(shared: Path, tmp_path: Path) -> None:
     files = []
@@ -94,6 +102,7 @@ def test_the_counter_decides_on_no_byte_of_the_rows(shared: Path, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["mistral", "mistral-v0.2", "mistral-v3", "mistral-v7"])
 @example(texts=[*FUZZ])
+@example(texts=["The ETH is hesitant"])  # words of Tekken's file beyond what the models know of it
 @given(texts=st.lists(st.text(LETTERS, max_size=60), min_size=1, max_size=5))
 def test_mistral_prompts_are_counted_as_the_vendor_does(name: str, texts: list[str]) -> None:
     tokenizer = mistral(name)

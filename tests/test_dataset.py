@@ -40,6 +40,7 @@ def test_rows_are_those_of_the_file_and_name_themselves(folder: Path) -> None:
     assert len(rows) == 3 and rows[-1] == rows[2] and rows[1:] == [rows[1], rows[2]]
     assert rows[-3] == rows[0]
     assert rows[0] in rows and next(reversed(rows)) == rows[2]
+    assert list(rows) == expected, "whether or not they know their config"
     for beyond in (3, -4):
         with pytest.raises(IndexError):
             rows[beyond]
@@ -114,7 +115,8 @@ def test_rows_that_are_not_in_their_place_are_refused(folder: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("source", "config", "revision", "said"),
     [
-        (None, "vt_2048", None, "'vt_2048' is not in .*; it has vt_1024, fwe_1024"),
+        (None, "vt_2048", None, "^'vt_2048' is not in .*; did you mean vt_1024; it has vt_1024, f"),
+        (None, "qa", None, "'qa' is not in [^;]*; it has vt_1024, fwe_1024$"),
         (None, None, "v1.0.0", "is a folder and has no revisions"),
         ("org/ruler", None, None, "give a revision, e.g. v1.0.0"),
         ("", None, None, "not a Hub repo either"),
@@ -136,6 +138,14 @@ def test_a_mistyped_folder_is_told_with_the_dataset_beside_it(folder: Path, tmp_
     assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="no such folder; not a Hub repo either"):
         load(tmp_path / "unlike")
+
+
+def test_a_folder_may_be_given_from_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    copy = copy_of(folder, tmp_path)
+    assert repr(load(f"~/{copy.name}")) == f"<Dataset {copy}: vt_1024, fwe_1024>"
 
 
 def test_only_configs_asked_for_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,7 @@ def test_what_somebody_edited_on_the_hub_is_replaced_with_a_note(site: Site) -> 
         "note: no part of a release: 'NOTES.txt', 'more.txt'; removed by this release, kept by"
         in done.said
     )
+    assert done.sent[-2:] == ("NOTES.txt", "more.txt")
     held = site.contents("v1.1.0")
     assert not {"NOTES.txt", "more.txt"} & held.keys() and held["README.md"] != b"mine"
 

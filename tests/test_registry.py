@@ -159,6 +159,19 @@ def test_a_damaged_tokenizer_in_the_cache_is_made_again(
     assert (folder / "tokenizer.json").read_bytes() == made[0]
 
 
+def test_a_damaged_vocabulary_in_the_cache_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path))
+    model = str(tiny.make_tokenizer(tmp_path / "model"))
+    identity = load_tokenizer(model).info.identity
+    (path,) = (tmp_path / "vocabularies").iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert load_tokenizer(model).info.identity == identity
+    assert path.read_bytes() == whole
+
+
 def test_a_vocabulary_puts_its_first_special_token_before_a_text_if_asked_to() -> None:
     ranks = {bytes([byte]): byte for byte in range(256)}
     for begin in (True, False):

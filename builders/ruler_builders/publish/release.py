@@ -394,7 +394,7 @@ class Release:
             self.repo, plan.files, f"Release {tag}", remove=self._leftovers
         )
         self.sent = tuple(sent)
-        self.tell(f"{self.repo}: commit {self.commit}, {len(sent)} files sent")
+        self.tell(f"{self.repo}: commit {self.commit}, {len(sent)} files changed")
         self._check_commit(self.commit)
         put_tag(self.repo, tag, self.commit)
 
