@@ -303,7 +303,10 @@ def _environment(place: Place, settings: Mapping[str, str], folder: str) -> dict
     """
     environment = {k: value for k, value in os.environ.items() if not k.startswith("PIP_")}
     transport = {"retries": "1"} | {k: v for k, v in settings.items() if k in TRANSPORT}
-    if _pip_version() < TRUSTS_SYSTEM and "cert" not in transport:
+    if "cert" in transport:  # pip's requests would let these go before it
+        environment.pop("REQUESTS_CA_BUNDLE", None)
+        environment.pop("CURL_CA_BUNDLE", None)
+    elif _pip_version() < TRUSTS_SYSTEM:
         names_own = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE")
         certificates = names_own or _system_certificates()
         if certificates:

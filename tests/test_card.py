@@ -13,10 +13,12 @@ import yaml
 from jinja2 import UndefinedError
 from markdown_it import MarkdownIt
 
+from ruler_builders import show
 from ruler_builders.card import Address, _example, card_files, excerpt, front_matter
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.card_templates import template
+from ruler_data.dataset import open_source
 from ruler_data.manifest import LOCAL_COPY, Manifest, SourceInfo
 from ruler_data.parquet import CANARY, read_rows, to_table
 from tests.conftest import Builds, Cli
@@ -82,6 +84,19 @@ def test_a_card_is_printed_and_written_again(builds: Builds, tmp_path: Path, cli
     assert "| Data version | 1.0.0 |" in released
     without = cli("show", copy, "--repo", "org/ruler")
     assert without.returncode == 2 and "--repo: --card shows the card" in without.stderr
+
+
+def test_the_card_of_a_release_needs_no_rows(
+    builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    commit = "c" * 40
+    cached = tmp_path / "datasets--org--ruler" / "snapshots" / commit
+    cached.mkdir(parents=True)
+    for name in ("manifest.json", "README.md"):
+        (cached / name).write_bytes((builds() / name).read_bytes())
+    text = (builds() / "README.md").read_text(encoding="utf-8")
+    assert f"{show.card(open_source('org/ruler', commit))}\n" == text
 
 
 def test_a_text_with_a_code_fence_stays_within_the_example(builds: Builds, tmp_path: Path) -> None:

@@ -147,6 +147,31 @@ def test_a_wrong_counter_is_refused_or_not_used(monkeypatch: pytest.MonkeyPatch)
     assert tokenizer.info.engine == reference
 
 
+def test_the_reference_counts_again_once_it_is_asked_for() -> None:
+    tokenizer = load_tokenizer("mistral-v0.2")
+    reference = tokenizer.info.engine
+    assert tokenizer.use("gigatoken") == ""
+    assert tokenizer.info.engine.startswith("gigatoken")
+    assert tokenizer.use("tokenizers") == ""
+    assert tokenizer.info.engine == reference
+
+
+def test_a_tokenizer_file_that_truncates_and_pads_changes_no_count(
+    tiny: Path, tmp_path: Path
+) -> None:
+    from tokenizers import Tokenizer
+
+    texts = ["one", "one two three four five six seven eight nine"]
+    file = Tokenizer.from_file(str(tiny / "tokenizer.json"))
+    file.enable_truncation(4)
+    file.enable_padding(length=6)
+    file.save(str(tmp_path / "tokenizer.json"))
+    tokenizer, plain = load_tokenizer(str(tmp_path)), load_tokenizer(str(tiny))
+    counts = tokenizer.count(texts)
+    assert counts == plain.count(texts)
+    assert counts[0] < 4 and counts[1] > 6
+
+
 def test_a_counter_that_is_named_and_does_not_read_tiktokens_encodings_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_the_length_of_a_record_goes_before_its_names_and_those_before_the_lengt
     [
         ("8k/vt_4096.jsonl", "", 4096), ("8k/vt.jsonl", "", 8192), ("8k/vt.jsonl", "vt_2048", 2048),
         ("16k/pred/vt.jsonl", "", 16384), ("pred/vt.jsonl", "", None),
+        ("16k/a/b/pred/vt.jsonl", "", 16384), ("16k/a/b/c/pred/vt.jsonl", "", None),
     ],
 )  # fmt: skip
 def test_the_nearest_name_tells_the_length(path: str, name: str, length: int | None) -> None:
@@ -146,13 +147,16 @@ HEAD = "index,task,answer,predicted_answer,question\n"
 
 def test_the_settings_beside_a_table_tell_its_length_and_its_lines_the_rest(tmp_path: Path) -> None:
     table = tmp_path / "predictions.csv"
-    table.write_text(f"{HEAD},vt,\"['a' 'b']\",t,q\n,cwe,['x'],u,q\n,vt,['y'],v,q\n")
+    table.write_text(
+        f"{HEAD},vt,\"['a' 'b']\",t,q\n,cwe,['x'],u,q\n,vt,['y'],v,q\n7,vt,['z'],w,q\n"
+    )
     (tmp_path / "config.yaml").write_text("model: x\ndata_dir: '4096'\n")
     found = [(a.task, a.length, a.index, a.text, a.outputs) for a in read_answers(table)]
     assert found == [
         ("vt", 4096, 0, "t", ("a", "b")),
         ("cwe", 4096, 0, "u", ("x",)),
         ("vt", 4096, 1, "v", ("y",)),
+        ("vt", 4096, 7, "w", ("z",)),
     ]
     (tmp_path / "config.yaml").write_text("model: x\n")
     assert {a.length for a in read_answers(table, 8192)} == {8192}

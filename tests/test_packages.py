@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
+import certifi
 import pytest
 
 import ruler_data
@@ -92,6 +93,19 @@ def test_an_authority_that_one_setting_names_is_trusted(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PIP_INDEX_URL", secure.url())
     SETTINGS[setting](monkeypatch, authority, home)
+    fetch(secure.wheel, tmp_path / "a.whl")
+    assert (tmp_path / "a.whl").read_bytes() == secure.data
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_an_authority_of_pips_settings_goes_before_that_of_the_environment(
+    has_pip: bool, secure: Index, authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_pip:
+        monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setenv("PIP_INDEX_URL", secure.url())
+    monkeypatch.setenv("PIP_CERT", str(authority))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", certifi.where())  # which pip would prefer
     fetch(secure.wheel, tmp_path / "a.whl")
     assert (tmp_path / "a.whl").read_bytes() == secure.data
 
@@ -243,6 +257,15 @@ def test_settings_for_downloads_go_before_those_for_all(
     )
     found = pip_settings()
     assert (found["index-url"], found["proxy"]) == ("http://download", "p")
+
+
+def test_pip_tries_once_more_or_as_often_as_its_settings_say(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = packages.Place("index-url", "https://a.example/simple")
+    assert packages._environment(place, pip_settings(), "x")["PIP_RETRIES"] == "1"
+    monkeypatch.setenv("PIP_RETRIES", "7")
+    assert packages._environment(place, pip_settings(), "x")["PIP_RETRIES"] == "7"
 
 
 def test_a_file_that_is_no_wheel_or_lacks_the_member_is_named(tmp_path: Path) -> None:

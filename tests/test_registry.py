@@ -271,6 +271,18 @@ def test_a_name_of_a_point_release_loads_the_tokenizer_that_it_shares(
     assert load_tokenizer("llama3.1").info == load_tokenizer("llama3").info
 
 
+def test_a_folder_of_one_mistral_file_is_a_tokenizer_and_of_two_is_refused(tmp_path: Path) -> None:
+    data = Path(mistral_common.__file__).parent / "data"
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    one, other = "mistral_instruct_tokenizer_240216.model.v2", "tekken_240911.json"
+    (folder / one).symlink_to(data / one)
+    assert list(load_tokenizer(str(folder)).info.files) == [one]
+    (folder / other).symlink_to(data / other)
+    with pytest.raises(UsageError, match=r"the folder holds no tokenizer\.json; save one with "):
+        load_tokenizer(str(folder))
+
+
 def test_every_alias_is_of_a_known_name() -> None:
     assert {*ALIASES.values()} <= REGISTRY.keys() and not ALIASES.keys() & REGISTRY.keys()
 

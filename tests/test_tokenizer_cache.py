@@ -2,17 +2,19 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from ruler_data import UsageError
+from ruler_data import RulerError, UsageError
 from ruler_data.files import cache_dir
 from ruler_data.hub.download import fetch_files
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.hf import FILES
+from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import REGISTRY, folder_note
 from tests import forks
 from tests.commands import HANG, succeeded
@@ -72,8 +74,13 @@ def test_a_folder_is_compared_with_the_files_of_its_name_in_the_hubs_cache(
     (alike / "chat_template.jinja").write_text(tiny.LLAMA, encoding="ascii")
     other = tiny.make_tokenizer(tmp_path / "other" / "qwen2.5", tiny.QWEN3)
     assert folder_note(load_tokenizer(str(alike)).info) == ""
-    note = folder_note(load_tokenizer(str(other)).info)
-    assert "these files are of a folder and give other prompts than the registry's qwen2.5" in note
+    tokenizer = load_tokenizer(str(other))
+    note = folder_note(replace(tokenizer.info, template_reserve=template_reserve(tokenizer)))
+    assert note == (
+        "tokenizer qwen2.5: these files are of a folder and give other prompts than the registry's "
+        "qwen2.5: the chat template takes 12 tokens, there 15; the rows differ from those that an "
+        "index lists for models of that name"
+    )
 
 
 def test_all_files_of_a_model_are_of_one_commit(hub: Hub, repo: str, tmp_path: Path) -> None:
@@ -88,6 +95,18 @@ def test_all_files_of_a_model_are_of_one_commit(hub: Hub, repo: str, tmp_path: P
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict.fromkeys(
         FILES, b"old"
     )
+
+
+def test_a_model_on_the_hub_is_not_asked_for_where_a_caller_allows_no_download(
+    hub: Hub, repo: str, tmp_path: Path
+) -> None:
+    hub.create(repo)
+    hub.repos[repo].commit({name: Blob(b"{}", large=False) for name in FILES})
+    with forks.pool({**os.environ, **hub.env(), "HF_HOME": str(tmp_path)}) as pool:
+        fetched = pool.submit(fetch_files, repo, FILES, None, allow_download=False)
+        with pytest.raises(RulerError, match=r"^it is not complete .*, and downloads are off$"):
+            fetched.result(HANG)
+    assert hub.requests == []
 
 
 def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(
