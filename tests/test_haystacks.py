@@ -45,6 +45,11 @@ def test_as_many_needles_as_places_take_one_each_and_more_stay_where_they_are() 
     assert spread([0, 0, 0], last=1) == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("room", "total"), [(4, 5), (5, 10), (9, 10), (10, 20)])
+def test_segments_are_repeated_until_they_exceed_the_room(room: int, total: int) -> None:
+    assert Segments.of(["a", "b"], np.array([2, 3])).repeated(room).total == total
+
+
 @pytest.mark.parametrize("room", [40, 41, 97])
 def test_a_last_line_fills_the_room_to_the_token(room: int) -> None:
     sources = counted("mistral")

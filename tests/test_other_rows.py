@@ -14,6 +14,7 @@ from ruler_builders.exchange.identify import NONE, Identities, Identity
 from ruler_builders.exchange.imports import Imported
 from ruler_builders.exchange.layouts import OtherRow, find_files, new_folder, read_file
 from ruler_builders.exchange.layouts import task_of_answer as told
+from ruler_builders.upstream.qa import PREFIX, TEMPLATE
 from ruler_data import TASKS, RulerError, UsageError, load
 from tests.commands import call_in, one_line
 from tests.conftest import Cli
@@ -21,6 +22,7 @@ from tests.hub import Hub
 from tests.publishing import Publisher
 from tests.rows import make
 from tests.test_manifest import BASE
+from tests.test_sources import hotpot
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -243,6 +245,37 @@ def test_rows_that_store_no_index_are_not_said_to_be_misnumbered(
     assert isinstance(done, Imported)
     found = done.defects["vt_4096"]
     assert found["stored index is not the row's number"] == "1 of 3 rows"
+
+
+def test_rows_are_compared_with_those_of_the_index_that_they_store(
+    tmp_path: Path, tiny: Path
+) -> None:
+    row = make(str(tiny), "vt", 5, 1024)
+    path = tmp_path / "vt_1024.jsonl"
+    record = {"input": row.prompt, "outputs": [*row.outputs], "length": row.length}
+    path.write_text(json.dumps({**record, "index": 5}))
+    found = ruler_builders.identify(path, tokenizer=str(tiny))
+    said = f"vt_1024: balanced, tokenizer {tiny}: 1 of the first 1 rows the same"
+    assert str(found) == said
+
+
+def test_an_answer_yes_rests_on_the_documents_that_the_sources_name(
+    tmp_path: Path, tiny: Path
+) -> None:
+    documents = [f"{title}\n{title} is here. And more." for title in "ABC"]
+    listed = "\n\n".join(f"Document {n}:\n{text}" for n, text in enumerate(documents, 1))
+    prompt = TEMPLATE.format(context=listed, query="q?") + PREFIX
+    path = tmp_path / "qa_2_1024.jsonl"
+    path.write_text(json.dumps({"input": prompt, "outputs": ["yes"]}))
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "hotpotqa.json").write_text(json.dumps(hotpot("yes", ["A", "C"], *"ABC")))
+    out = tmp_path / "out"
+    done = ruler_builders.identify(path, tokenizer=str(tiny), sources=sources, out=out)
+    assert isinstance(done, Imported)
+    assert [*done.defects["qa_2_1024"]] == ["fill below 0.99"]  # it is short
+    (row,) = load(out, "qa_2_1024")
+    assert [row.context[start:end] for start, end in row.evidence] == [documents[0], documents[2]]
 
 
 def test_an_import_ends_with_a_table_of_what_is_wrong() -> None:

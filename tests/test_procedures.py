@@ -144,6 +144,14 @@ def test_a_build_takes_the_rows_and_a_run_prompt_and_sampling(data: Path, tmp_pa
     assert (options["temperature"], options["top_p"], options["rows"]) == (0.0, 0.0001, 500)
 
 
+def test_the_default_folder_of_a_procedure_bears_its_name(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ruler_builders.build(str(tiny), procedure=NAME, tasks="fwe", lengths=[1024], rows=1)
+    assert [path.name for path in Path("dist").iterdir()] == [f"{tiny.name}-{NAME}"]
+
+
 def test_the_digest_of_gold_answers_is_that_of_compact_json() -> None:
     text = b'[["a","b"],["c"]]'
     assert gold_digest([("a", "b"), ("c",)]) == hashlib.sha256(text).hexdigest()

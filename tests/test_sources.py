@@ -171,6 +171,8 @@ CORPORA: list[tuple[str, Any, str]] = [
     ("hotpotqa", hotpot("yes", ["A", "B"], "A", "B"), ""),
     ("hotpotqa", hotpot("yes", ["A"], "A", "B"),
      f"x: question 'q?' rests on 1 document, not on 2; {EXTEND} (docs/howto/extend.md)"),
+    ("hotpotqa", hotpot("yes", ["A", "B", "C"], "A", "B", "C"),
+     f"x: question 'q?' rests on 3 documents, not on 2; {EXTEND} (docs/howto/extend.md)"),
     ("hotpotqa", hotpot("C", ["A", "B"], "A", "B", "C"),
      f"x: question 'q?': answer 'C' {STANDS}; {EXTEND}, which leaves such answers out"),
     ("hotpotqa", {}, "x: no answerable question in it"),
