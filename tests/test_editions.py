@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ruler_data import TASKS, RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
+from ruler_data.tasks import Niah
 from ruler_data.tokenizers import load_tokenizer
 from tests import commands
 from tests.commands import Done
@@ -95,6 +97,7 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
         (("--fresh",), "--fresh: not possible with --edition"),
         (("--sources", "sample"), "--sources sample: not possible"),
         (("--seed", 2**32), "--seed 4294967296: not possible"),
+        (("--seed", 7, "--edition", "upstream-2024-04"), "--seed 7: not possible"),
         (("--suite", "depth", "--tasks", "all"), "not possible with --edition"),
         (("--edition", OLD, "--reserve", 9), "--reserve 9: not possible"),
         (("--edition", BALANCED, "--template", "meta-chat"), "--template: only for"),
@@ -149,6 +152,38 @@ def test_words_of_the_users_sources_go_before_those_installed(tmp_path: Path) ->
         (tmp_path / "wonderwords" / f"{kind}list.txt").write_text(words)
     assert [*UpstreamSources(tmp_path).needle_words] == ["big-ant", "big-cat"]
     assert len(UpstreamSources(None).needle_words) > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("edition", "names"), [(OLD, ["words"]), (NEW, ["words", "english_words"])]
+)
+def test_english_words_are_a_source_only_since_2025_06(
+    edition: str, names: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "english_words.json").write_text('{"1": "cat"}')
+    infos = UpstreamSources(tmp_path).infos(TASKS["cwe"], EDITIONS[edition])
+    assert [info.name for info in infos] == names
+
+
+def test_essays_that_are_not_upstreams_one_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "PaulGrahamEssays").mkdir()
+    (tmp_path / "PaulGrahamEssays" / "love.txt").write_text("What do you love?")
+    with pytest.raises(RulerError) as refused:
+        _ = UpstreamSources(tmp_path).essays
+    assert str(refused.value).endswith(
+        ": upstream reads one file, PaulGrahamEssays*.json; give --sources DIR with it"
+    )
+
+
+@pytest.mark.parametrize(("values", "word"), [(1, "answer"), (4, "answers")])
+def test_a_question_for_one_value_makes_a_chat_template_singular_too(
+    values: int, word: str
+) -> None:
+    task = replace(TASKS["niah_single_1"], params=Niah("noise", values=values))
+    template = model_template("vicuna-chat")
+    arguments = Arguments(EDITIONS[NEW], task, 1024, 1, template=template)
+    (row,) = replay(arguments, UpstreamSources(None), lambda text: len(text.split()))
+    assert f"detailed, and polite {word} to the user's questions. USER: " in row.input
 
 
 def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, cli: Cli) -> None:

@@ -253,6 +253,17 @@ def test_a_vocabulary_that_leaves_a_third_of_the_length_empty_is_refused() -> No
     assert 0.6 < used / room < 0.75
 
 
+def test_a_list_has_as_many_words_as_its_vocabulary_the_common_ones_included() -> None:
+    params = Cwe(vocabulary=90, common_repeats=8, other_repeats=4, example=False)
+    task = replace(TASKS["cwe"], params=params)
+    with pytest.raises(UsageError) as caught:
+        make_row(task, counted("mistral"), 1, target("mistral", 5120))
+    used, room = map(int, re.findall(r"fill (\d+) of the (\d+)", str(caught.value))[0])
+    filled = target("mistral", 5120 - room + used)  # has room for all of them, and no more
+    row = make_row(task, counted("mistral"), 1, filled).unpack()
+    assert len({*row.context.rpartition("most often.\n")[2].split()[1::2]}) == 90
+
+
 def test_no_golden_word_of_a_list_contains_another() -> None:
     words = ["art", "party", "map", "mapped", "tree"]
     assert _distinct_sounding(words, np.arange(5), 3)[0] == [0, 2, 4]

@@ -15,6 +15,8 @@ import ruler_builders
 import ruler_data
 from ruler_builders import prompts as prompts
 from ruler_builders.exchange.identify import Identities
+from ruler_builders.exchange.imports import Imported, import_rows
+from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.sources import Library
 from ruler_builders.sources.qa import read_choices
 from ruler_builders.tasks.ruler2 import _repeated
@@ -32,7 +34,7 @@ from ruler_eval.scoring.metrics import (
     soft_match,
     soft_part,
 )
-from tests.rows import counter, make, rows_of
+from tests.rows import counted, counter, make, rows_of, target
 
 SUITE = packaged()["ruler2"].tasks
 SOLVED = ("mk_niah_medium", "mk_niah_hard")
@@ -274,6 +276,32 @@ def test_rows_of_upstream_are_named_and_imported(tmp_path: Path) -> None:
     assert row.prompt == prompt_of("mv_niah_easy") and len(row.evidence) == len(row.outputs)
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    """Two rows of a config, whose answers stand in one text and in three, and one of another."""
+    folder = tmp_path_factory.mktemp("theirs")
+    drawn = (("qa_medium", "knitted silk"), ("qa_medium", "hospital"), ("mk_niah_basic", "1"))
+    records = [{"question": prompt_of(name), "expected_answer": answer} for name, answer in drawn]
+    given = folder / "rows-4096.jsonl"
+    given.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
+    return import_rows(given, tokenizer="mistral", out=folder / "out")
+
+
+def test_an_answer_that_several_texts_show_has_no_evidence(theirs: Imported) -> None:
+    one, several = ruler_data.load(theirs.folder, "qa_medium_4096")
+    (span,) = one.evidence
+    assert one.context[span.start : span.end].startswith("Document 3484601:\nFeather Ward\n")
+    assert several.evidence == ()
+    defect = theirs.defects["qa_medium_4096"]["no text shows the answer, or several do"]
+    assert defect == "1 of 2 rows"
+
+
+def test_imported_configs_of_unequal_rows_are_no_finding(theirs: Imported) -> None:
+    assert [info.rows for info in theirs.manifest.configs.values()] == [1, 2]
+    verdict = ruler_builders.verify(theirs.folder)
+    assert (verdict.findings, verdict.exit_status) == ((), 3)
+
+
 BUILT = {"mk_niah_basic": "soft_all", "mk_niah_medium": "letter", "qa_easy": "soft_part"}
 
 
@@ -303,6 +331,17 @@ def test_a_tool_that_scores_otherwise_gets_no_rows(built: Path, tmp_path: Path) 
     out = ruler_builders.export(built, tool="jsonl", out=tmp_path / "out")
     about = json.loads((out / "ruler.json").read_text(encoding="utf-8"))["configs"]
     assert [one["metric"] for one in about.values()] == [*BUILT.values()]
+
+
+def test_a_row_of_several_questions_repeats_them_as_often_as_it_has_them() -> None:
+    queries = len(Library(kind="sample").choices[0].queries)
+    said = f"mmlu has questions for {queries // 4} rows: rows from {queries // 4} on repeat them"
+    for index, notes in ((queries // 4 - 1, set()), (queries // 4, {said})):
+        exhausted = set[str]()
+        made = make_rows(
+            SUITE["mv_niah_easy"], counted("mistral"), [index], target("mistral", 2048), exhausted
+        )
+        assert next(made) and exhausted == notes
 
 
 def test_questions_are_said_to_repeat_from_the_first_row_that_repeats_one() -> None:
