@@ -144,8 +144,12 @@ def test_a_build_of_other_inputs_is_refused_unless_force_replaces_it(
 
 @pytest.mark.parametrize(
     ("first", "then"),
-    [(("vt,fwe", "1280"), ("vt,fwe", "1536")), (("fwe", "1280,1536"), ("vt", "1280,1536"))],
-    ids=["another length", "another task"],
+    [
+        (("vt,fwe", "1280"), ("vt,fwe", "1536")),
+        (("fwe", "1280,1536"), ("vt", "1280,1536")),
+        (("qa_1", "1280,1536"), ("vt", "1280,1536")),
+    ],
+    ids=["another length", "another task", "a task of other sources"],
 )
 def test_what_is_added_to_a_finished_folder_leaves_the_old_configs_as_they_are(
     sample: Asked, tmp_path: Path, first: tuple[str, str], then: tuple[str, str]
@@ -156,7 +160,8 @@ def test_what_is_added_to_a_finished_folder_leaves_the_old_configs_as_they_are(
         before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
         succeeded(run(*order))
         assert {path: path.stat().st_mtime_ns for path in before} == before
-    whole = (*sample, "--tasks", "vt,fwe", "--lengths", "1280,1536", "--out", tmp_path / "fresh")
+    tasks = ",".join(sorted({*first[0].split(","), *then[0].split(",")}))
+    whole = (*sample, "--tasks", tasks, "--lengths", "1280,1536", "--out", tmp_path / "fresh")
     succeeded(run(*whole))
     assert_same(out, snapshot(tmp_path / "fresh"))
 

@@ -89,6 +89,13 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
     assert cli(*build(tmp_path / "chat", "--tasks", "vt")).returncode == 2
 
 
+def test_a_reserve_is_kept_free_in_every_row(tmp_path: Path, cli: Cli) -> None:
+    done = cli(*build(tmp_path / "out", "--reserve", 200, "--tasks", "vt"))
+    assert done.returncode == 0, done.stderr
+    rows = [*read_rows(tmp_path / "out" / config_file("vt_4096"))]
+    assert len(rows) == 3 and all(row.length <= 3896 + 1 for row in rows)  # BOS, as above
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -26,8 +26,16 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
     assert [layout.row_group(n).num_rows for n in range(layout.num_row_groups)] == [100, 100, 5]
     assert list(read_rows(path)) == rows
     assert (info.rows, info.digest) == (len(rows), digest_rows(rows))
+
+
+def test_a_config_of_ten_thousand_rows_is_written_and_of_one_more_is_refused(
+    tmp_path: Path,
+) -> None:
+    rows = [make("mistral", "vt", 0, 1024)]  # the number that is expected decides
+    path = tmp_path / "vt_1024" / "rows.parquet"
+    assert write_rows(path, rows, TASKS["vt"], 1024, 10_000).rows == 1
     with pytest.raises(UsageError, match="vt_1024: 10,001 rows; a config has 10,000 at most"):
-        write_rows(path, iter(rows), TASKS["vt"], 1024, 10_001)
+        write_rows(path, rows, TASKS["vt"], 1024, 10_001)
 
 
 def test_lengths_and_fills_are_of_the_shortest_row_the_longest_and_the_mean(tmp_path: Path) -> None:

@@ -288,5 +288,7 @@ def test_words_and_essays_are_known_by_the_hashes_in_a_manifest() -> None:
         assert words_of(replace(BASE, sources=(replace(words, name="essays"),))) == ""
     for name, spec in ESSAYS.items():
         essays = replace(SQUAD, name="essays", sha256=min(spec.pinned))
-        assert essays_of(replace(BASE, sources=(SQUAD, essays))) == name
+        with_essays = replace(BASE, sources=(SQUAD, essays))
+        assert essays_of(with_essays) == name
+        assert plan_of(with_essays, Path("x"), "mistral", None, None).essays == name
         assert essays_of(replace(BASE, sources=(replace(essays, name="squad"),))) == "nvidia"

@@ -62,6 +62,15 @@ def test_publishing_again_sends_nothing(site: Site) -> None:
     assert len(site.held.log()) == 2
 
 
+def test_publishing_an_older_version_again_sends_nothing(site: Site) -> None:
+    first = site.publish(site.builds(), "1.0.0")
+    site.publish(site.builds("vt", length=2048), "1.1.0")
+    site.hub.requests.clear()
+    again = site.publish(site.builds(), "1.0.0")
+    assert (again.code, again.tag, again.published) == (0, "v1.0.0", first.commit), again.said
+    assert site.hub.writes() == []
+
+
 def test_a_dry_run_writes_nothing(site: Site) -> None:
     done = site.publish(site.builds(), "1.0.0", dry_run=True)
     assert done.code == 0 and done.tag == "v1.0.0" and VT in done.to_send
@@ -122,6 +131,17 @@ def test_rows_of_a_higher_major_data_version_are_not_mixed_with_published_ones(s
     done = site.publish(folder, "2.0.0")
     assert done.code == 2 and "rows of MAJOR data version 1, this folder with 2" in done.said
     assert site.hub.writes() == []
+
+
+def test_only_the_sources_of_configs_that_stay_have_to_be_those_of_the_folder(site: Site) -> None:
+    site.publish(site.builds("vt,qa_1"), "1.0.0", allowed=["sample"])
+    manifest = site.manifest("v1.0.0")
+    sources = tuple(replace(one, sha256="5" * 64) for one in manifest.sources)  # another copy
+    text = replace(manifest, sources=sources).to_json()
+    site.held.tags["v1.0.0"] = site.hub.foreign_commit(site.repo, MANIFEST, text.encode())
+    done = site.publish(site.builds("qa_1"), allowed=["sample"])
+    assert (done.code, done.tag, done.change) == (0, "v1.0.1", "PATCH"), done.said
+    assert list(site.manifest("v1.0.1").configs) == ["vt_1024", "qa_1_1024"]
 
 
 def test_what_somebody_edited_on_the_hub_is_replaced_with_a_note(site: Site) -> None:
