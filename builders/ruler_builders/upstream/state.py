@@ -69,6 +69,8 @@ class Arguments:
 
     def endless(self, index: int, reason: str, remedy: str = "use another length") -> RulerError:
         """Return the error for a row that upstream would draw for ever."""
+        if self.template_tokens:  # also of the example of vt, whose length nobody chooses
+            remedy += ", or a smaller --reserve"
         return RulerError(
             f"{self.config}/{index}: upstream does not finish this row ({self.edition.name}): "
             f"{reason}; {remedy}"
