@@ -119,6 +119,11 @@ def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
         assert (records[name]["where"] == "yes") is packaged
         assert (len(records[name]["fingerprint"]) == 64) is packaged
         assert records[name]["revision"] and records[name]["note"]
+    shown = cli("list", "tokenizers").stdout
+    commits = [known.revision for known in REGISTRY.values() if known.revision]
+    assert commits
+    for commit in commits:
+        assert f" {commit[:16]} " in shown and commit[:17] not in shown
 
 
 @pytest.mark.slow

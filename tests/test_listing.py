@@ -208,7 +208,11 @@ def test_defects_are_counted_with_how_often_they_are() -> None:
         "gold document is 3 of 4": "2 of 8 rows",
     }
     one = [documents(number, 5) for number in range(1, 6)]
-    assert measure_defects(TASKS["qa_1"], one) == {}
+    assert measure_defects(TASKS["qa_1"], one) == measure_defects(TASKS["qa_1"], one[:1]) == {}
+    many = [documents(n, n + 3) for n in (2, 3, 4, 5) for _ in range(8 - n)]
+    assert [*measure_defects(TASKS["qa_1"], many).values()] == [
+        "14 of 18 rows", "6 of 18 rows", "5 of 18 rows", "4 of 18 rows"
+    ]  # fmt: skip
     needle = "One of the special magic numbers for a-b is: {}."
     once = replace(
         ROW, context=needle.format(1), question="What is it for a-b mentioned in the provided text?"

@@ -178,6 +178,9 @@ def test_rows_added_to_those_of_a_config_are_a_minor_release(site: Site) -> None
     assert site.manifest("v1.1.0").configs["vt_1024"].rows == 3
     other = site.publish(site.builds(rows=5, seed=43))
     assert other.code == 2 and "name the new version: --version 2.0.0" in other.said
+    assert site.publish(site.builds(rows=5, seed=43), "2.0.0").code == 0
+    longer = site.publish(site.builds("vt", length=2048, rows=5, seed=43))
+    assert (longer.code, longer.tag) == (0, "v2.1.0"), "the same rows, of a data version 1"
 
 
 def test_a_short_trial_does_not_replace_a_release_by_accident(site: Site) -> None:

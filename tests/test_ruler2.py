@@ -19,7 +19,7 @@ from ruler_builders.exchange.imports import Imported, import_rows
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.sources import Library
 from ruler_builders.sources.qa import read_choices
-from ruler_builders.tasks.ruler2 import _repeated
+from ruler_builders.tasks.ruler2 import _holding, _repeated
 from ruler_data import Row
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged
@@ -186,6 +186,13 @@ def test_a_final_answer_counts_at_the_end_of_the_text_as_in_nemo_skills() -> Non
 )
 def test_of_several_letters_the_last_counts(answer: str) -> None:
     assert chosen_letter(answer) == "B"
+
+
+def test_a_text_that_holds_an_answer_in_other_letters_is_no_distractor() -> None:
+    sources = counted("mistral")
+    places = _holding(sources, ("hospital",)).nonzero()[0].tolist()
+    assert places and _holding(sources, ("HOSPITAL",)).nonzero()[0].tolist() == places
+    assert not _holding(sources, ("yes", "no")).any()
 
 
 @pytest.mark.parametrize("name", SUITE)
