@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ruler_data import RulerError
+from ruler_data import RulerError, UsageError
 from ruler_data.tasks import Vt
 from ruler_eval.scoring.loading import load_scores
 from ruler_eval.scoring.scores import Scores
@@ -19,7 +19,7 @@ from ruler_report.words import caveats, compare_sentence
 from tests.conftest import Builds
 from tests.results import coin, results_of, save, with_data
 from tests.running.processes import evaluate
-from tests.runs import patchy, refused, reported, scored_run
+from tests.runs import make_run, patchy, refused, reported, scored_run
 
 SCORES = {f"vt_{length}": coin(f"c{length}", 0.8, 50) for length in (4096, 8192)}
 
@@ -79,6 +79,16 @@ def test_two_tokenizers_are_compared_by_question(tmp_path: Path, builds: Builds)
         lines = load_scores(place).to_pandas()
         means.append(lines[(lines["task"] == "vt") & (lines["length"] == 1024)]["official"].mean())
     assert gap["value"] == pytest.approx(100 * (means[0] - means[1]))
+
+
+def test_runs_that_know_no_place_of_their_rows_are_compared_by_those_of_data(
+    tmp_path: Path, builds: Builds
+) -> None:
+    data = builds()
+    runs = [make_run(tmp_path / name, data, patchy(0.8, name)) for name in ("a", "b")]
+    with pytest.raises(UsageError, match="--data is missing"):
+        compare(*runs)
+    assert compare(*runs, data=str(data)).to_record()["differences"][0]["paired"]
 
 
 def test_the_better_run_is_named_and_runs_of_a_model_are_numbered() -> None:

@@ -304,7 +304,8 @@ def test_a_date_is_read_in_every_form(said: str, label: str | None) -> None:
     assert failure_of(one, TASKS["qa_1"], said, score) == label
 
 
-FORM, PART, CONTEXT = "right, in another form", "incomplete", "wrong, from the context"
+FORM, PART = "right, in another form", "incomplete"
+CONTEXT, ABSENT = "wrong, from the context", "not in the context"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +336,23 @@ def test_the_beginning_of_a_gold_answer_is_a_part_of_it(said: str, label: str) -
     text = "The number for a is: 1234567. The number for b is: 7654321."
     one = Row(0, "niah_single_1", text, "", "", ("1234567",), 32, 4096, ())
     assert failure_of(one, TASKS["niah_single_1"], said, 0.0) == label
+
+
+@pytest.mark.parametrize(("said", "label"), [("It is 654321.", CONTEXT), ("It is 654322.", ABSENT)])
+def test_a_piece_of_another_number_is_from_the_context(said: str, label: str) -> None:
+    assert failure_of(ROWS["number"][1], TASKS["niah_single_1"], said, 0.0) == label
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [("big-cat", CONTEXT), ("fat-cat", ABSENT), ("big-fat", ABSENT)],
+)
+def test_a_word_is_from_the_context_if_it_stands_there_and_not_as_a_part_of_a_longer_one(
+    said: str, label: str
+) -> None:
+    pairs = {"dull-moon": "odd-hat", "full-moon": "big-cat", "new-moon": "big-fat-cat"}
+    row = needles("words", "dull-moon", pairs, "odd-hat")
+    assert failure_of(row, ALL["niah_w_w"], said, 0.0) == label
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,18 @@ def test_any_record_comes_back(tmp_path_factory: pytest.TempPathFactory, text: s
         assert found == text or any(0xD800 <= ord(c) < 0xE000 for c in text)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("\ud800 alone", "\ufffd alone"),
+        ("4\udfff2", "4\ufffd2"),
+        ("cut \ud83d", "cut \ufffd"),
+    ],
+)
+def test_a_lone_surrogate_of_an_answer_is_seen_to_have_been_there(text: str, kept: str) -> None:
+    assert json.loads(to_line(answer(0, text)))["text"] == kept
+
+
 def test_a_line_has_what_every_answer_has_and_else_only_what_is_known() -> None:
     every = {"config", "index", "text", "finish", "prompt_tokens", "answer_tokens"}
     every |= {"seconds", "error"}

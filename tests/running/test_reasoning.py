@@ -14,10 +14,11 @@ from ruler_data.index import Index, Sibling
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.registry import load_folder
 from ruler_eval.running.config import EvalConfig
 from ruler_eval.running.inputs import release_for
 from ruler_eval.running.models import Model
-from ruler_eval.running.prompts import ProtocolName
+from ruler_eval.running.prompts import PROTOCOLS, PromptFormat, ProtocolName
 from ruler_eval.scoring.loading import scores_of
 from tests.commands import succeeded
 from tests.running import tiny
@@ -69,6 +70,14 @@ def test_a_template_that_opens_a_block_is_refused_by_any_protocol_but_thinking(
     with pytest.raises(UsageError, match=f"--protocol {protocol}: .* opens a block of reasoning"):
         ruler_eval.run(frozen, model=model, engine="oracle", protocol=protocol, out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_template_that_opens_a_block_is_taken_by_protocol_thinking(tmp_path: Path) -> None:
+    model = tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None)
+    tokenizer = load_folder(model, "r1")
+    thinking = PromptFormat(PROTOCOLS["thinking"], 8192)
+    assert reasoning.opens(thinking.frame(tokenizer))
+    thinking.refuse(tokenizer)
 
 
 THOUGHT = "Could it be ABCDE?"

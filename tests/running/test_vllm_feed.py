@@ -96,6 +96,16 @@ def test_memory_is_taken_for_the_longest_row_at_most(
     assert arguments["max_model_len"] == expected
 
 
+def test_the_commit_of_the_model_that_a_run_records_is_the_one_that_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed(monkeypatch)
+    model = Model("org/m", "org/m", hub_revision="c" * 40)
+    setup = Setup(EvalConfig("org/m", engine="vllm"), model, None, 4096)
+    arguments, _ = cast("partial[object]", vllm.prepare(setup).generate).args
+    assert (arguments["model"], arguments["revision"]) == ("org/m", model.revision)
+
+
 @pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])
 def test_rows_at_once_are_as_many_as_max_num_seqs_asks_for(
     monkeypatch: pytest.MonkeyPatch, option: int | None, held: int
