@@ -11,6 +11,7 @@ from tests.builds import Asked, run, started, until
 from tests.commands import one_line
 from tests.conftest import Cli
 from tests.publishing import Publisher
+from tests.running.processes import ran
 from tests.tampering import manifest_of
 
 
@@ -92,6 +93,13 @@ def test_fresh_rows_need_consent(publisher: Publisher, fresh: Path, repo: str) -
     refused = publisher(fresh, repo)
     assert refused.code == 2 and "--allow private-seed" in refused.said
     assert publisher(fresh, repo, allowed=["private-seed"]).code == 0
+
+
+def test_a_run_records_a_hash_of_the_seed_alone(fresh: Path, tmp_path: Path) -> None:
+    ran(fresh, model="golden", engine="oracle", out=tmp_path / "run")
+    text = (tmp_path / "run" / "run.json").read_text(encoding="utf-8")
+    assert str(manifest_of(fresh).seed) not in text
+    assert json.loads(text)["data"]["seed"] < 0
 
 
 def test_a_private_seed_is_not_shown_to_people() -> None:

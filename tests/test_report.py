@@ -211,7 +211,7 @@ def test_nothing_is_written_into_a_file_a_dataset_or_a_run(tmp_path: Path) -> No
 
 HOSTILE = (
     "</pre><script>document.title='owned'</script><img src=x onerror=alert(1)>"
-    "\x1b[31mred\x07 \u202egnp.exe $x^2$ {{ 7*7 }} {% raw %} ](javascript:alert(1)) "
+    "\x1b[31mred\x07 \u202egnp.exe\u2028\u2029 $x^2$ {{ 7*7 }} {% raw %} ](javascript:alert(1)) "
     "```\n# head\n|a|b|"
 )
 
@@ -240,12 +240,14 @@ def test_hostile_text_stays_text_in_html(hostile_report: Path) -> None:
     assert all((img["src"] or "").startswith("data:image/svg+xml;") for img in page.all("img"))
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
     assert "\x1b" not in text and "\u202e" not in text and "\\x1b[31mred" in page.said
+    assert "\u2028" not in text and "\u2029" not in text
+    assert "\\u202egnp.exe\\u2028\\u2029" in page.said
     assert "{{ 7*7 }}" in page.said
 
 
 def test_hostile_text_stays_text_in_markdown_and_spreadsheets(hostile_report: Path) -> None:
     markdown = (hostile_report / "report.md").read_text(encoding="utf-8")
-    assert "\x1b" not in markdown and "\u202e" not in markdown
+    assert not {"\x1b", "\u202e", "\u2028", "\u2029"} & {*markdown}
     page = Page(MarkdownIt("commonmark").enable("table").render(markdown))
     assert {"script"}.isdisjoint(tag for tag, _ in page.tags)
     assert all((img.get("src") or "").startswith("figures/") for img in page.all("img"))

@@ -218,6 +218,17 @@ def test_gold_answers_are_exact_and_another_text_of_the_haystack_is_not(name: st
     assert exact_scores(row, task, answer, 0.2)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "exact", "f1"), [("qa_basic", 1, 1), ("qa_easy", 1, 1), ("mk_niah_basic", 0, 2 / 3)]
+)
+def test_one_gold_answer_is_exact_where_any_of_them_is_enough(
+    name: str, exact: float, f1: float
+) -> None:
+    gold = ("1234567", "7654321")
+    row = Row(0, name, "Document 1234567:\nParis", "Which?", "", gold, 32, 4096, ())
+    assert exact_scores(row, SUITE[name], "1234567", 1.0) == (exact, f1)
+
+
 def written(tmp_path: Path, *rows: dict[str, object]) -> Path:
     path = tmp_path / "mmlu.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

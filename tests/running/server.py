@@ -73,6 +73,7 @@ class FakeServer:
         self.seen: list[Body] = []
         self.answered = 0  # of those seen
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []  # of all requests, with their query
         self.connections: list[socket.socket] = []
         self.lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
@@ -119,12 +120,14 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def do_GET(self) -> None:
+            server.paths.append(self.path)
             card = {**server.card, "created": time.time_ns()}  # as vLLM's changes with each call
             listed = [card] if server.listed is None else server.listed
             self._send(200, {}, json.dumps({"data": listed}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.paths.append(self.path)
             if server.denies:
                 return self._send(401, {}, b"no such key")
             if refused := server.refuses & body.keys():

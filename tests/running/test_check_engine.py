@@ -23,7 +23,14 @@ from ruler_eval import Generation, Request
 from ruler_eval.engine_check import check as engine_check
 from ruler_eval.engine_check.check import EngineCheck
 from ruler_eval.engine_check.conditions import LINE
-from ruler_eval.engine_check.verdict import ONLY, Sheet, first_look, second_look, suspects
+from ruler_eval.engine_check.verdict import (
+    CONDITIONS,
+    ONLY,
+    Sheet,
+    first_look,
+    second_look,
+    suspects,
+)
 from ruler_eval.running import python, runner
 from ruler_eval.running.answers import Answer
 from ruler_eval.running.config import EvalConfig
@@ -187,6 +194,16 @@ def test_a_sound_engine_shows_nothing(rows: Path, tiny: Path, tmp_path: Path) ->
     assert few.exit_status == 3 and str(few).startswith("cannot tell with 16 rows")
     with pytest.raises(UsageError, match="length '4096' is not in the manifest; it has 1024"):
         check(rows, CachedEngine(), length=4096)
+
+
+def test_a_wrong_answer_that_ends_at_its_limit_is_cut_off(tiny: Path, tmp_path: Path) -> None:
+    ruler_builders.build(str(tiny), **SINGLE, rows=2, out=tmp_path)
+
+    def answer(requests: Sequence[Request]) -> list[Generation]:
+        return [Generation("x", "length" if one.row.index else "stop") for one in requests]
+
+    found = ruler_eval.check_engine(tmp_path, generate=answer)
+    assert found.kinds == {condition: {"wrong": 1, "cut off": 1} for condition in CONDITIONS}
 
 
 @pytest.mark.slow

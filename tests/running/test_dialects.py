@@ -146,10 +146,15 @@ def test_what_an_api_refuses_is_left_out_recorded_and_no_row_is_lost(
     assert {name for names in told for name in names.split(", ")} == refused
 
 
-def test_a_field_that_the_user_gave_is_never_left_out(server: FakeServer, ask: Ask) -> None:
-    server.rule = lambda body: told(400, "temperature is not for you", param="temperature")
-    error = refusal(ask("--rows", 1, "--samples", 2, "--temperature", 0.6), 1)
-    assert "temperature is not for you" in error and not server.seen
+@pytest.mark.parametrize("field", ["temperature", "top_p", "user"])
+def test_a_field_that_the_user_gave_is_never_left_out(
+    server: FakeServer, ask: Ask, field: str
+) -> None:
+    words = f"{field} is not for you"
+    server.rule = lambda body: told(400, words, param=field) if field in body else None
+    given = ("--temperature", 0.6, "--top-p", 0.9, "--option", 'body={"user": "me"}')
+    error = refusal(ask("--rows", 1, "--samples", 2, *given), 1)
+    assert words in error and not server.seen
 
 
 def test_a_server_without_token_ids_is_told_in_its_own_words(server: FakeServer, ask: Ask) -> None:

@@ -23,6 +23,7 @@ from ruler_eval.running.transport import (
     seconds_of,
     wait_of,
 )
+from tests.running.server import FakeServer
 
 
 @pytest.mark.parametrize("status", [None, 200, 400, 401, 402, 403, 404, 408, 413, 429, 499, 500,
@@ -355,3 +356,14 @@ def test_a_run_that_is_stopped_sends_nothing(clock: Clock) -> None:
     with pytest.raises(RequestError, match="the run was stopped") as error:
         sender.send(Call("GET", "models", 60.0, stop=stop))
     assert error.value.cost == (0, 0) and clock.now == 1000.0
+
+
+def test_the_query_of_an_address_goes_with_each_request() -> None:
+    with FakeServer(lambda body: "x") as server:
+        sender = Transport(f"{server.url}/?api-version=2&key=a", {}, 5.0, 2, "here")
+        sender.send(Call("GET", "models", 5.0))
+        sender.send(Call("POST", "completions", 5.0, body={"model": "m", "prompt": "a"}))
+    assert server.paths == [
+        "/v1/models?api-version=2&key=a",
+        "/v1/completions?api-version=2&key=a",
+    ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ruler_data import UsageError
 from ruler_eval.engine_check import verdict
-from ruler_eval.engine_check.check import _rows_of, not_tested
+from ruler_eval.engine_check.check import EngineCheck, _rows_of, not_tested
 from ruler_eval.engine_check.conditions import Asker, Seen, Shown
 from ruler_eval.engine_check.verdict import (
     ANYWHERE,
@@ -60,6 +60,27 @@ def test_rows_of_the_shortest_length_are_asked_if_none_is_named() -> None:
     assert _rows_of(job, 8192) == (8192, ["niah_residues_8192"])
     with pytest.raises(UsageError, match="of 1024 tokens; it has 4096, 8192"):
         _rows_of(job, 1024)
+
+
+@pytest.mark.parametrize(
+    ("residues", "said", "status"), [(119, "cannot tell with", 3), (120, "nothing found in", 0)]
+)
+def test_a_check_that_met_few_residues_cannot_tell(residues: int, said: str, status: int) -> None:
+    met = Seen(rows=128, of=128, by="cached tokens", cached=0.5, together=8)
+    found = EngineCheck(
+        length=1024,
+        rows=128,
+        residues=residues,
+        faults=(),
+        smallest={"one residue of 128": 0.5},
+        kinds={condition: {"right": 128} for condition in CONDITIONS},
+        seen=dict.fromkeys(CONDITIONS, met),
+        block=16,
+        not_tested={},
+        beginning=5,
+    )
+    assert str(found).startswith(f"{said} 128 rows of 1024 tokens, {residues} residues")
+    assert found.exit_status == status
 
 
 def test_a_hit_of_shared_rows_is_told_by_their_time_against_that_in_a_batch() -> None:
