@@ -226,6 +226,17 @@ PAGE = Audit(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        ("mk_niah_hard", "rows of RULER v2 that others drew cannot be made again"),
+        ("mk_niah_harder", "none of the 13 tasks, by its name and its prompt"),
+    ],
+)
+def test_a_task_of_ruler2_is_told_from_one_that_nobody_knows(task: str, reason: str) -> None:
+    assert editions.Finder(42).origin(group(answer(0, "a"), task=task)) == Origin(reason=reason)
+
+
 def drawn_by(edition: str, length: int, count: Callable[[str], int]) -> Group:
     """Return the answers to rows of vt as an edition draws them with a tokenizer."""
     arguments = Arguments(edition_of(edition), TASKS["vt"], length, 8)

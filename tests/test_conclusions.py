@@ -107,6 +107,13 @@ def test_report_and_board_give_one_order(tmp_path: Path) -> None:
         assert [run["rank"] for run in body["runs"]] == [[1, 1], [2, 2], [3, 3]]
 
 
+def test_runs_without_a_rank_stand_below_those_with_one(tmp_path: Path) -> None:
+    best = refused_by_score(run_of("best", 0.9))
+    report = ruler_report.report([best, run_of("worst", 0.5)], tmp_path, pictures=False)
+    names = [run["name"] for run in report.to_record()["runs"]]
+    assert names == ["org/worst", "org/best"]
+
+
 def test_a_gap_whose_interval_excludes_0_is_shown_by_the_mean_alone() -> None:
     """One pair of runs needs no correction: its family is the mean."""
     for number in range(12):

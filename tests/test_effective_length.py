@@ -10,6 +10,7 @@ from ruler_data import TASKS
 from ruler_report.conclusion import conclude
 from ruler_report.effective_length import EffectiveLength, effective_length, possible_lengths
 from ruler_report.means import Estimate
+from ruler_report.tables import effective_lengths
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)
@@ -71,6 +72,20 @@ def test_both_effective_lengths_follow_from_the_means_of_a_run() -> None:
     assert paper.longest == own.longest == 16384 and own.is_own and not paper.is_own
     assert {*paper.possible} <= {0, *LENGTHS} and paper.length in paper.possible
     assert own.length in own.possible and 0 not in own.possible
+
+
+def test_the_effective_length_of_the_own_score_stands_below_that_of_the_paper() -> None:
+    chances = {4096: 0.9, 8192: 0.8, 16384: 0.0}
+    scores = {
+        f"{task}_{length}": [float(place < 10 * chance) for place in range(10)]
+        for task in TASKS
+        for length, chance in chances.items()
+    }
+    table = effective_lengths(conclude([results_of(scores)]))
+    assert [line[:4] for line in table.rows] == [
+        ("org/model-7b", "the paper's", "85.6", "4K"),
+        ("org/model-7b", "85 % of its own score at 4K", "76.5", "8K"),
+    ]
 
 
 def test_a_model_that_falls_at_once_has_its_shortest_length_as_its_own() -> None:

@@ -222,6 +222,15 @@ def test_the_report_has_the_ledger_and_the_published_scores(data: Path, tmp_path
         ruler_report.report(folder, tmp_path / "other", procedure="kvpress", pictures=False)
 
 
+def test_a_run_without_one_of_the_paper_s_lengths_has_no_average_beside_the_paper(
+    tmp_path: Path,
+) -> None:
+    scores = {f"{task}_{length}": [1.0] for task in TASKS for length in (4096, 8192)}
+    ruler_report.report(results_of(scores, model="org/own"), tmp_path, pictures=False)
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| org/own, on other rows | 100.0 | 100.0 |  |  |  |  |  | ≥8K |" in page
+
+
 @pytest.mark.parametrize(("rows", "chance"), [(2, "8.0"), (500, "0.7")])
 def test_a_known_model_finds_its_published_scores_and_what_chance_may_do(
     rows: int, chance: str, tmp_path: Path

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.ray import RayOptions, _room, connect
 from tests.builds import until
 from tests.commands import finish, spawn, succeeded
 from tests.running.processes import all_keys, evaluate, keys, refusal, started, whole_lines
@@ -96,6 +98,31 @@ def test_copies_come_with_a_machine(cluster: "Cluster", frozen: Path, tmp_path: 
         succeeded(finish(process))
     assert message["answered"] >= 1
     assert keys(tmp_path) == all_keys(frozen)
+
+
+def test_a_run_goes_on_with_the_copies_that_found_room(
+    cluster: "Cluster", frozen: Path, tmp_path: Path
+) -> None:
+    cluster.add_node(num_cpus=1, num_gpus=1)
+    two = ("--option", "gpus=1", "--option", "copies=2", "--option", "wait=3")
+    done = spawn("ruler-eval", *order(frozen, tmp_path, *two, "--option", "seconds=0.2"))
+    message = succeeded(done).stderr
+    assert "after 3 s the cluster has no room for 1 actor with 1 GPUs on one node each" in message
+    assert "; going on with 1\n" in message
+    assert keys(tmp_path) == all_keys(frozen)
+
+
+def test_a_copy_takes_the_gpus_of_each_of_its_stages(cluster: "Cluster", frozen: Path) -> None:
+    cluster.add_node(num_cpus=1, num_gpus=13)
+    stages = {"pipeline_parallel_size": 3}
+    config = EvalConfig(frozen, engine="vllm", tensor_parallel=2, options=stages)
+    ray = connect()
+    try:
+        room = _room(ray, RayOptions(), config)
+    finally:
+        ray.shutdown()
+    assert str(room) == "6 GPUs on one node"
+    assert room.copies == 2
 
 
 def test_a_copy_may_span_machines(cluster: "Cluster", frozen: Path, tmp_path: Path) -> None:

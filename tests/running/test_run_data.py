@@ -116,6 +116,15 @@ def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) ->
     assert "no such folder, and not a Hub id" in refusal(evaluate(*command, "--model", "./none"))
 
 
+def test_a_folder_is_recorded_under_the_name_that_is_given_for_it(
+    frozen: Path, tiny: Path, tmp_path: Path
+) -> None:
+    for more, name in (("--model-name", "org/mine"), "org/mine"), ((), tiny.name):
+        out = tmp_path / str(len(more))
+        succeeded(evaluate(*order(frozen, out, "--model", tiny, "--rows", 1, *more)))
+        assert json.loads((out / "run.json").read_text())["model"] == name
+
+
 def test_json_nested_too_deeply_is_refused(frozen: Path, tmp_path: Path) -> None:
     model, out = make_model(tmp_path / "model"), tmp_path / "out"
     (model / "config.json").write_text("[" * 100_000)
