@@ -237,11 +237,11 @@ def test_a_task_of_ruler2_is_told_from_one_that_nobody_knows(task: str, reason: 
     assert editions.Finder(42).origin(group(answer(0, "a"), task=task)) == Origin(reason=reason)
 
 
-def drawn_by(edition: str, length: int, count: Callable[[str], int]) -> Group:
-    """Return the answers to rows of vt as an edition draws them with a tokenizer."""
-    arguments = Arguments(edition_of(edition), TASKS["vt"], length, 8)
+def drawn_by(edition: str, length: int, count: Callable[[str], int], task: str = "vt") -> Group:
+    """Return the answers to rows of a task as an edition draws them with a tokenizer."""
+    arguments = Arguments(edition_of(edition), TASKS[task], length, 8)
     rows = replay(arguments, UpstreamSources(None), count)
-    return group(*[answer(row.index, *row.outputs) for row in rows], length=length)
+    return group(*[answer(row.index, *row.outputs) for row in rows], task=task, length=length)
 
 
 def test_rows_that_were_too_long_and_drawn_again_at_their_size_tell_their_edition() -> None:
@@ -250,6 +250,14 @@ def test_rows_that_were_too_long_and_drawn_again_at_their_size_tell_their_editio
 
     found = editions.Finder(42, "mistral").origin(drawn_by("upstream-2024-04", 1820, count))
     assert found == Origin(("upstream-2024-04",))
+
+
+def test_rows_whose_haystack_was_fitted_to_the_token_tell_their_edition() -> None:
+    # A probe of 10 lines has 286 tokens to the one, and the search ends a step above: at 15 lines
+    # every row is too long, and is drawn again.
+    rows = drawn_by("upstream-2024-04", 286, lambda text: len(text.split()), "niah_multikey_2")
+    found = editions.Finder(42, "mistral").origin(rows)
+    assert found.editions == ("upstream-2024-04", "upstream-2025-01")
 
 
 def test_a_tokenizer_that_draws_all_tasks_but_one_is_that_of_the_rows() -> None:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -45,8 +46,14 @@ def test_the_script_and_the_contract_are_the_module(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("module", ["ruler_builders", "ruler_cli"])
-def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it
+@pytest.mark.parametrize(
+    ("handler", "code"), [(signal.default_int_handler, -signal.SIGINT), (signal.SIG_IGN, 0)],
+    ids=["heard", "ignored"],
+)  # fmt: skip
+def test_ctrl_c_while_a_program_loads_ends_it_without_a_traceback_unless_it_is_ignored(
+    module: str, handler: Callable[..., object] | signal.Handlers, code: int
+) -> None:
+    before = signal.signal(signal.SIGINT, handler)  # a job in the background ignores it
     command = (sys.executable, "-X", "importtime", "-m", module, "--help")
     with subprocess.Popen(
         command, bufsize=0, pipesize=4096,  # soon full, so that it cannot end before
@@ -57,7 +64,7 @@ def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     signal.signal(signal.SIGINT, before)
-    assert process.returncode == -signal.SIGINT
+    assert process.returncode == code
     assert b"Traceback" not in said
 
 

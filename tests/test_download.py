@@ -20,8 +20,8 @@ SHA256 = hashlib.sha256(DATA).hexdigest()
 
 
 @contextmanager
-def host(*statuses: int) -> Iterator[tuple[str, list[str]]]:
-    """Serve the data, after these statuses; yield its address and the requests so far."""
+def host(*statuses: int, data: bytes = DATA) -> Iterator[tuple[str, list[str]]]:
+    """Serve data, after these statuses; yield its address and the requests so far."""
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -29,9 +29,9 @@ def host(*statuses: int) -> Iterator[tuple[str, list[str]]]:
             status = (*statuses, 200)[min(len(requests), len(statuses))]
             requests.append(self.path)
             self.send_response(status)
-            self.send_header("Content-Length", str(len(DATA)))
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(DATA)
+            self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
             pass

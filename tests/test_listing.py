@@ -207,6 +207,8 @@ def test_defects_are_counted_with_how_often_they_are() -> None:
         "gold document is 2 of 5": "4 of 8 rows",
         "gold document is 3 of 4": "2 of 8 rows",
     }
+    often = [documents(2, 5)] * 3 + [documents(number, 5) for number in (1, 3)]
+    assert [*measure_defects(TASKS["qa_1"], often)] == ["same prompt as an earlier row"]
     one = [documents(number, 5) for number in range(1, 6)]
     assert measure_defects(TASKS["qa_1"], one) == measure_defects(TASKS["qa_1"], one[:1]) == {}
     many = [documents(n, n + 3) for n in (2, 3, 4, 5) for _ in range(8 - n)]

@@ -13,6 +13,7 @@ import mistral_common
 import pytest
 import tiktoken
 import tokenizers
+from tiktoken.load import load_tiktoken_bpe
 
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Sibling
@@ -21,12 +22,13 @@ from ruler_data.tokenizers import load_tokenizer, protocol, registry
 from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
 from ruler_data.tokenizers.protocol import FUZZ
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
-from ruler_data.tokenizers.tiktoken import read_ranks, tokenizer_json
+from ruler_data.tokenizers.tiktoken import Encoding, read_ranks, tokenizer_json
 from ruler_data.version import repository
 from tests.commands import succeeded
 from tests.conftest import Cli
 from tests.running import tiny
 from tests.tampering import manifest_of
+from tests.test_download import host
 
 LLAMA = {name: known.packaged for name, known in REGISTRY.items() if known.packaged}
 DATA = b"IQ== 0\nIg== 1\n"
@@ -226,6 +228,32 @@ def test_an_encoding_that_is_not_in_the_cache_is_downloaded_only_if_it_may_be(
     with pytest.raises(UsageError, match="nobody answers"):
         load_tokenizer("gpt-4o")
     assert len(asked) == 1
+
+
+def test_an_encoding_is_downloaded_once_to_where_tiktoken_looks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"".join(b"%s %d\n" % (base64.b64encode(bytes([n])), n) for n in range(256))
+    sha256 = hashlib.sha256(data).hexdigest()
+    monkeypatch.delenv("RULER_OFFLINE", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    with host(data=data) as (url, requests):
+
+        def small() -> dict[str, object]:
+            ranks = load_tiktoken_bpe(url, sha256)
+            return {
+                "name": "small", "pat_str": ".", "mergeable_ranks": ranks, "special_tokens": {},
+            }  # fmt: skip
+
+        known = replace(REGISTRY["gpt-4o"], source="small", encoding=Encoding(url, sha256))
+        monkeypatch.setitem(REGISTRY, "gpt-4o", known)
+        monkeypatch.setattr("tiktoken.registry.ENCODING_CONSTRUCTORS", {"small": small})
+        monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
+        assert load_tokenizer("gpt-4o").prompt_ids("ab", "c").tolist() == [97, 98, 99]
+    assert len(requests) == 1
+    tiktoken.registry.ENCODINGS.clear()  # as in another process
+    assert load_tokenizer("gpt-4o", allow_download=False).prompt_ids("", "d").tolist() == [100]
 
 
 @pytest.mark.parametrize("may", [True, False])

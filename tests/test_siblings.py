@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from ruler_builders.publish.siblings import sibling_builds
+from ruler_builders.publish.siblings import label, sibling_builds
 from ruler_data import RulerError, UsageError
 from ruler_data.index import LARGEST, Index, Sibling
 from ruler_data.manifest import TokenizerInfo
@@ -78,6 +78,12 @@ def released(owner: Owner) -> str:
     """The owner of a release."""
     succeeded(owner.release("acme"))
     return "acme"
+
+
+def test_a_card_names_a_sibling_with_the_thousands_of_tokens_that_it_keeps_free() -> None:
+    info = TokenizerInfo("tiny", None, None, {}, 0, 16_384, engine="tokenizers 0")
+    assert label(info) == "tiny, 16,384 tokens kept free"
+    assert label(replace(info, extra_reserve=0)) == "tiny"
 
 
 @pytest.mark.slow

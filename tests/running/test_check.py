@@ -149,7 +149,9 @@ def test_the_cost_is_what_the_rows_say(frozen: Path, tiny: Path, tmp_path: Path)
     written = sum(row.max_new_tokens for row in rows)
     assert cost["lengths"] == {"2048": {"prompt_tokens": read, "answer_tokens": written}}
     assert cost["money"] == pytest.approx((2 * read + 8 * written) / 1e6)
-    assert cost["cache_bytes"] > 0 and cost["weight_bytes"] is None
+    of_a_token = 2 * 2 * 4 * 2 * 32  # keys and values in bf16, of 4 layers with 2 heads of 32
+    assert cost["cache_bytes"] == of_a_token * max(row.length for row in rows)
+    assert cost["weight_bytes"] is None
     done = evaluate("run", "--check", "--data", frozen, "--model", tiny, *prices)
     assert f"2K: reads {read:,} tokens, writes at most {written:,} tokens, costs at" in done.stdout
     assert "options: not checked: engine vllm is not installed" in done.stdout

@@ -132,6 +132,15 @@ def test_each_sample_has_its_own_seed(tmp_path: Path, server: FakeServer, ask: A
     assert "sampling.samples is 3 in the folder and 4 now" in refusal(ask(*sampled, 4))
 
 
+def test_a_temperature_applies_to_the_only_sample_of_a_row(
+    tmp_path: Path, server: FakeServer, ask: Ask
+) -> None:
+    succeeded(ask("--rows", 1, "--temperature", 0.6))
+    assert [body["temperature"] for body in server.seen] == [0.6]
+    assert "seed" in server.seen[0]
+    assert recorded(tmp_path)["sampling"]["temperature"] == 0.6
+
+
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
     "another prompt": ({"text": "x"}, {"prompt_tokens": 7}, "the server read 7 prompt tokens"),
     "a tool": ({"text": None, "finish_reason": "tool_calls"}, {}, "the text is null"),

@@ -93,6 +93,22 @@ def test_a_function_may_consume_and_change_what_it_is_given(frozen: Path, tmp_pa
     assert tokens == [line["prompt_tokens"] for line in lines(tmp_path / "gold")]
 
 
+def test_rows_that_a_budget_admits_are_not_kept_for_a_full_batch(
+    frozen: Path, tmp_path: Path
+) -> None:
+    sizes: list[int] = []
+
+    def look(requests: Sequence[Request]) -> list[str]:
+        sizes.append(len(requests))
+        return gold(requests)
+
+    # Two rows of up to 2,048 tokens; another might take more than the budget.
+    limited = {"batch": 5, "budget_tokens": 5000}
+    done = run(frozen, tmp_path, generate=look, tasks="vt", rows=5, **limited)
+    assert (sizes, done.answered, done.left) == ([2], 2, 3)
+    assert "the budget of 5,000 tokens allows no further row" in (done.failure or "")
+
+
 def broken(requests: Sequence[Request]) -> list[str]:
     if any(request.row.index == 3 for request in requests):
         msg = "no room\nfor keys"

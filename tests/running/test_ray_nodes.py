@@ -9,9 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
+from ruler_eval.running import ray as engine
 from ruler_eval.running.config import EvalConfig
+from ruler_eval.running.engine import Request, Setup
+from ruler_eval.running.models import Model
+from ruler_eval.running.oracle import gold_text
 from ruler_eval.running.ray import RayOptions, _room, connect
 from tests.builds import until
 from tests.commands import finish, spawn, succeeded
@@ -123,6 +130,26 @@ def test_a_copy_takes_the_gpus_of_each_of_its_stages(cluster: "Cluster", frozen:
         ray.shutdown()
     assert str(room) == "6 GPUs on one node"
     assert room.copies == 2
+
+
+@pytest.mark.parametrize(("option", "given"), [(64, 160), (300, 332)])
+def test_a_copy_gets_more_rows_at_once_than_it_can_compute(
+    cluster: "Cluster", frozen: Path, monkeypatch: pytest.MonkeyPatch, option: int, given: int
+) -> None:
+    # The option is vLLM's, which is not here: an oracle answers in its place.
+    config = EvalConfig(frozen, engine="vllm", options={"max_num_seqs": option})
+    setup = Setup(config, Model("m", "m"), None, 4096)
+    oracle = Setup(EvalConfig(frozen, engine="oracle"), setup.model, None, 4096)
+    serve = engine._serve
+    monkeypatch.setattr(engine, "_serve", lambda _, actor: serve(oracle, actor))
+    row = next(iter(read_rows(frozen / config_file("vt_2048"))))
+    ids = np.array([1], dtype=np.uint32)
+    requests = iter([Request("vt_2048", row, ids, 30, sample=n) for n in range(400)])
+    answers = engine._generate(RayOptions(engine="vllm", copies=1, gpus=0), setup, requests)
+    first = next(answers)
+    left = len(list(requests))
+    assert [first, *answers][-1].text == gold_text(row)
+    assert left == 400 - given
 
 
 def test_a_copy_may_span_machines(cluster: "Cluster", frozen: Path, tmp_path: Path) -> None:

@@ -132,6 +132,17 @@ def test_a_whole_run_is_complete_and_says_no_more(tmp_path: Path) -> None:
     assert status(tmp_path / "run", "why").exit_status == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "known"), [(None, None, None), (0, None, 0), (None, 0, 0), (0, 7, 7)]
+)
+def test_a_cache_that_held_nothing_has_0_tokens_and_not_unknown_ones(
+    first: int | None, second: int | None, known: int | None, tmp_path: Path
+) -> None:
+    rows = [answer("vt_4096", n, cached_tokens=held) for n, held in enumerate((first, second))]
+    write(tmp_path / "run", INFO, "0-of-1", *rows)
+    assert status(tmp_path / "run").configs[0].cached_tokens == known
+
+
 def test_a_run_is_told_to_run_while_a_process_holds_a_shard(tmp_path: Path) -> None:
     write(tmp_path / "run", INFO, "0-of-2", answer("vt_4096", 0))
     folder = RunFolder(tmp_path / "run")
