@@ -131,6 +131,21 @@ def test_the_revision_that_is_asked_for_is_the_one_that_is_read(
         assert one_line(done, 1) == f"ruler-data: {said}"
 
 
+def test_files_of_a_pattern_alone_are_read_of_a_repo(
+    hub: Hub, publisher: Publisher, repo: str
+) -> None:
+    hub.create(repo)
+    for name in ("one", "two", "six"):
+        hub.foreign_commit(repo, f"{name}/rows.jsonl", f'{{"{name}": 1}}'.encode())
+    asked = ("identify", repo, "--files", "two/*")
+    done = call_in(publisher.pool, "ruler-data", *asked, env=publisher.env())
+    assert one_line(done, 1) == (
+        "ruler-data: rows.jsonl line 1: no known layout: its columns are two"
+    )
+    downloads = [line for line in hub.requests if repo in line and line.endswith("rows.jsonl")]
+    assert downloads and all(line.endswith("/two/rows.jsonl") for line in downloads)
+
+
 def test_a_new_folder_takes_its_place_whole_or_not_at_all(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     with pytest.raises(ZeroDivisionError), new_folder(out) as folder:

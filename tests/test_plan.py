@@ -52,8 +52,8 @@ def test_a_suite_is_narrowed_to_what_is_asked_for() -> None:
     assert select_suite("adversarial", "all", [LONGEST], None, None).rows == 100
     for tasks, lengths, said in (
         ("vt,cwee", None, "--tasks 'cwee': no such task; did you mean cwe; known: niah_single_1, "),
-        ("vt", [LONGEST + 1], f"--lengths {LONGEST + 1}: more than {LONGEST} tokens, up to which "
-         "there are enough words for cwe and for haystacks of needles; use a shorter length"),
+        ("vt", [4096, LONGEST + 1], f"--lengths {LONGEST + 1}: more than {LONGEST} tokens, up to "
+         "which there are enough words for cwe and for haystacks of needles; use a shorter length"),
     ):  # fmt: skip
         with pytest.raises(UsageError) as refused:
             select_suite("ruler", tasks, lengths, None, None)

@@ -211,6 +211,17 @@ def test_a_changed_answer_is_a_fault_of_its_own_and_two_faults_are_both_named() 
     ]
 
 
+def test_an_answer_that_is_lost_does_not_count_as_changed() -> None:
+    sheet = sheet_of(
+        lambda n, condition: n % 16 == 9, lambda n, condition: condition == 4 and n % 16 in (8, 9)
+    )
+    assert [str(fault) for fault in first_look(sheet)] == [
+        "answers are changed where prompt tokens are 8 mod 16, on shared: 8 of 8 against 0 of 120, "
+        "p < 1e-6",
+        "answers are lost where prompt tokens are 9 mod 16: 8 of 8 against 0 of 112, p < 1e-6",
+    ]
+
+
 def test_the_smallest_faults_that_would_be_seen_grow_with_what_is_lost_anyway() -> None:
     noise = sheet_of(lambda n, condition: n % 11 == 0)
     assert [*smallest(SOUND).values()] == [0.96, 0.41, 0.12]
