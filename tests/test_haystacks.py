@@ -128,12 +128,16 @@ def test_a_row_has_the_same_lines_whichever_rows_were_made_before(kinds: tuple[s
 def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
     shared = lines()
     segments, numbers = shared.stretch(3, 2000, ())
-    key, value = (
-        segments.texts[numbers[5]].as_py().removeprefix("The number for ")[:-1].split(" is: ")
-    )
-    for taken in ({key}, {value}, {key, value}):
+    pairs = [
+        segments.texts[number].as_py().removeprefix("The number for ")[:-1].split(" is: ")
+        for number in numbers[:9]
+    ]
+    for taken, places in (
+        ([pairs[5][0]], {5}), ([pairs[5][1]], {5}), (pairs[5], {5}),
+        ([*pairs[5], pairs[2][0], pairs[8][1]], {2, 5, 8}),
+    ):  # fmt: skip
         left = shared.stretch(3, 2000, taken)[1]
-        assert left.tolist() == [*numbers[:5].tolist(), *numbers[6:].tolist()]
+        assert left.tolist() == [n for place, n in enumerate(numbers) if place not in places]
 
 
 class OneToken:
