@@ -243,6 +243,14 @@ def test_documents_are_repeated_beyond_their_end_only_since_2025_06(
     assert [row.input.count(f"\nHarbour {number} of squad.\n") for number in range(4)] == often
 
 
+def test_where_the_questions_end_the_rows_are_named_and_not_the_reserve() -> None:
+    arguments = Arguments(EDITIONS[NEW], TASKS["qa_1"], 256, 2, template_tokens=9)
+    rows = replay(arguments, FourDocuments(), lambda text: len(text.split()))
+    assert next(rows)
+    with pytest.raises(RulerError, match=r"there are 1 questions; build fewer rows$"):
+        next(rows)
+
+
 def test_a_gold_document_is_evidence_wherever_it_stands() -> None:
     arguments = Arguments(EDITIONS[NEW], TASKS["qa_1"], 256, 1)
     (row,) = replay(arguments, FourDocuments(), lambda text: len(text.split()))

@@ -97,12 +97,9 @@ def test_an_authority_that_one_setting_names_is_trusted(
     assert (tmp_path / "a.whl").read_bytes() == secure.data
 
 
-@pytest.mark.parametrize("has_pip", [True, False])
 def test_an_authority_of_pips_settings_goes_before_that_of_the_environment(
-    has_pip: bool, secure: Index, authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secure: Index, authority: Path, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not has_pip:
-        monkeypatch.setattr(packages, "find_spec", lambda name: None)
     monkeypatch.setenv("PIP_INDEX_URL", secure.url())
     monkeypatch.setenv("PIP_CERT", str(authority))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", certifi.where())  # which pip would prefer

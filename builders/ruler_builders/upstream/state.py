@@ -67,10 +67,12 @@ class Arguments:
         """Return a task's template within the chat template, and the answer prefix."""
         return self.template.format(task_template=task_template) + prefix
 
-    def endless(self, index: int, reason: str, remedy: str = "use another length") -> RulerError:
+    def endless(self, index: int, reason: str, remedy: str = "") -> RulerError:
         """Return the error for a row that upstream would draw for ever."""
-        if self.template_tokens:  # also of the example of vt, whose length nobody chooses
-            remedy += ", or a smaller --reserve"
+        if not remedy:
+            remedy = "use another length"
+            if self.template_tokens:  # nobody chooses the length of the example of vt
+                remedy += ", or a smaller --reserve"
         return RulerError(
             f"{self.config}/{index}: upstream does not finish this row ({self.edition.name}): "
             f"{reason}; {remedy}"
